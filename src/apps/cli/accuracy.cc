@@ -7,6 +7,7 @@
 #include "model/accuracy/regret.h"
 #include "model/accuracy/score.h"
 #include "model/accuracy/spread.h"
+#include "plan/tune/nccl/choice.h"
 
 namespace weft::cli {
 namespace {
@@ -115,6 +116,9 @@ nlohmann::json to_json(const std::vector<Scored>& all) {
                       {"by_nccl", s.predictions[i].by_nccl}});
     tables.push_back({{"name", s.table.name},
                       {"machine", s.table.machine},
+                      {"card", s.measured.card},
+                      {"ranks", s.measured.ranks},
+                      {"nccl", s.table.release == 0 ? "" : tune::nccl::release_name(s.table.release)},
                       {"collective", schedule::name(s.table.collective)},
                       {"use", name(s.table.use)},
                       {"about", s.table.about},
@@ -269,7 +273,7 @@ Result<int> run(const Spec& spec) {
   WEFT_CHECK(emit(spec, all));
   if (spec.limits.empty()) return 0;
   if (spec.folder.empty() && spec.table.empty()) {
-    WEFT_TRY(const auto shipped, accuracy::Ratios::shipped());
+    WEFT_TRY(const auto shipped, accuracy::Ratios::shipped(false));
     if (!shipped.near(accuracy::Ratios::of(all))) {
       fmt::print(stderr, "weft: data/measured/ratios.json is of other predictions: write it by --ratios\n");
       return kBadAnswer;

@@ -232,9 +232,9 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
   sub->add_option("--dtype", spec->type_name, schedule::type_names(", "))->capture_default_str();
   sub->add_option("--op", spec->op_name, schedule::op_names(", ") + "; transfer: read, write")->capture_default_str();
-  sub->add_option(
-         "--tuner", spec->tuner,
-         "with --on: weft, or nccl for what NCCL's own model would choose; nccl-2.27 … nccl-2.30: that release's")
+  sub->add_option("--tuner", spec->tuner,
+                  "with --on: weft, or nccl for what NCCL would choose; nccl-2.19 … nccl-2.30, nccl-2.29.2: what that "
+                  "release would")
       ->capture_default_str();
   sub->add_option("--algo", spec->algorithm,
                   "use this algorithm, or this file's schedule (.xml, .json), instead of choosing");

@@ -195,7 +195,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
                             .disturbances = job.disturbances,
                             .background = job.background,
                             .packets = spec.packets,
-                            .why = (spec.verbose || !spec.json.empty()) && with == nullptr,
+                            .why = spec.verbose && with == nullptr,
                             .trace = trace};
   if (with != nullptr && with->method != name(simulate::Method::kExtrapolated)) options.extrapolate = false;
   if (!spec.compute.empty()) {
@@ -290,7 +290,7 @@ Result<BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine
       WEFT_TRY(const BenchRow whole, simulate(spec, healthy, bytes, nullptr, &row));
       row.healthy = whole.time;
     }
-    WEFT_TRY(row.measured, measured_beside(row.time, *healthy.view, healthy.ranks, row.bytes));
+    WEFT_TRY(row.measured, measured_beside(row.time, *healthy.view, healthy.ranks, spec.collective, row.bytes));
     report.rows.push_back(row);
     if (progress.after) progress.after(report);
   }

@@ -33,7 +33,7 @@ std::string speed_text(const BenchRow& r) {
 
 // "950-1310"
 std::string measured_text(const BenchRow& r) {
-  if (!r.measured) return "-";
+  if (!r.measured) return "not measured";
   return fmt::format("{}-{}", time_text(r.measured->low), time_text(r.measured->high));
 }
 
@@ -166,6 +166,9 @@ void BenchTable::footer(const BenchReport& report) const {
       continue;
     fmt::print("# measured: {} would lie there, by {} tables of {}\n", rows_inside(*m), m->tables, m->of);
   }
+  if (report.world == "simulated" &&
+      std::ranges::none_of(report.rows, [](const BenchRow& r) { return r.measured.has_value(); }))
+    fmt::print("# measured: nothing like it, as far as weft knows\n");
   const auto off = report.world != "simulated" ? 0 : std::ranges::count_if(report.rows, [](const BenchRow& r) {
     return predict::estimate_is_off(r.predicted, r.time);
   });

@@ -83,7 +83,7 @@ nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule:
                          {"plans_simulated", answer->tried},
                          {"busiest_link", answer->outcome.busiest_link},
                          {"busiest_share", answer->outcome.busiest_share}};
-    if (measured) json["simulated"]["measured"] = report::to_json(*measured);
+    json["simulated"]["measured"] = measured ? report::to_json(*measured) : nlohmann::json("not measured");
   }
   if (nccl) json["nccl"] = nccl_json(*nccl, all.front());
   return json;
@@ -109,6 +109,8 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
   if (measured)
     fmt::print("# measured: {} would lie between {} and {}, by {} tables of {}\n", rows_inside(*measured),
                format_duration(measured->low), format_duration(measured->high), measured->tables, measured->of);
+  else if (answer)
+    fmt::print("# measured: nothing like it, as far as weft knows\n");
 }
 
 // Writes the tuning table instead of explaining one size.
@@ -197,7 +199,7 @@ Result<Explained> explain(const Asked& asked, const std::function<void(const Exp
     WEFT_TRY(e.answer, predict::predict(*asked.machine.view, query));
     mark_chosen(e.all, *e.answer);
     const schedule::Task& task = asked.question.task;
-    WEFT_TRY(e.measured, measured_beside(e.answer->outcome.time, *asked.machine.view, task.ranks,
+    WEFT_TRY(e.measured, measured_beside(e.answer->outcome.time, *asked.machine.view, task.ranks, task.collective,
                                          task.elements * task.element_bytes));
   }
   return e;

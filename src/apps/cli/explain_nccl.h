@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "plan/tune/nccl/model.h"
+#include "plan/tune/nccl/choice.h"
 #include "plan/tune/nccl/search.h"
 #include "plan/tune/tune.h"
 
@@ -13,6 +13,8 @@ struct NcclView {
   std::string unavailable;  // why there is nothing else here; empty: there is
   tune::nccl::System system;
   std::vector<tune::nccl::Row> rows;
+  std::vector<tune::nccl::SameChoice> by_release;
+  std::string rule;         // by which it chose, where it compares nothing
   tune::Candidate by_weft;  // NCCL's choice as weft times it; possible or with the reason
 };
 

@@ -5,9 +5,9 @@
 namespace weft::cli {
 
 Result<std::optional<report::Measured>> measured_beside(Duration time, const cost::MachineView& machine, Rank ranks,
-                                                        Bytes bytes) {
+                                                        Collective collective, Bytes bytes) {
   WEFT_TRY(const auto ratios, accuracy::Ratios::shipped());
-  const auto spread = ratios.spread(accuracy::class_of(machine, ranks), bytes);
+  const auto spread = ratios.spread(accuracy::case_of(machine, collective, ranks), bytes);
   if (!spread) return std::nullopt;
   return report::Measured{.low = time * spread->low,
                           .high = time * spread->high,

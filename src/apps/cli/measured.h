@@ -5,10 +5,10 @@
 
 namespace weft::cli {
 
-// Where published measurements of machines like this one would lie beside a simulated time of `bytes` on `ranks`;
-// nothing where too few tables of such machines are known. Errors: the shipped ratios cannot be read.
+// Where published measurements of such a collective on such GPUs would lie beside a simulated time of `bytes` on
+// `ranks`; nothing where none, or too few, are known. Errors: the shipped ratios cannot be read.
 Result<std::optional<report::Measured>> measured_beside(Duration time, const cost::MachineView& machine, Rank ranks,
-                                                        Bytes bytes);
+                                                        Collective collective, Bytes bytes);
 // "8 of 10 published rows"
 std::string rows_inside(const report::Measured& measured);
 

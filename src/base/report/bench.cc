@@ -31,7 +31,10 @@ nlohmann::json to_json(const BenchReport& report) {
     if (r.errors >= 0) row["errors"] = r.errors;
     if (!r.busiest_link.empty()) row["busiest"] = {{"link", r.busiest_link}, {"utilisation", r.busiest_share}};
     if (!r.estimate_off.empty()) row["estimate_off"] = r.estimate_off;
-    if (r.measured) row["measured"] = to_json(*r.measured);
+    if (r.measured)
+      row["measured"] = to_json(*r.measured);
+    else if (report.world == "simulated")
+      row["measured"] = "not measured";
     if (r.healthy.ps() > 0) row["healthy_us"] = r.healthy.us();
     if (r.packets)
       row["packets"] = {{"sent", r.packets->sent},         {"retried", r.packets->retried},

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "model/accuracy/csv.h"
 #include "plan/schedule/collective.h"
+#include "plan/tune/nccl/choice.h"
 
 namespace weft::embedded {
 std::span<const File> measured_files();
@@ -31,6 +32,18 @@ int launched_together(std::string_view about) {
   if (at == std::string_view::npos) return 1;
   if (about.substr(at + 4).starts_with("N")) return kAllGpus;
   return std::max(1, std::atoi(std::string(about.substr(at + 4, 4)).c_str()));
+}
+
+// Of "NCCL 2.27.3" in a table's first line.
+int release_in(std::string_view about) {
+  constexpr std::string_view kName = "NCCL ";
+  for (std::size_t at = about.find(kName); at != std::string_view::npos; at = about.find(kName, at + 1)) {
+    const std::string_view rest = about.substr(at + kName.size());
+    std::string_view version = rest.substr(0, rest.find_first_not_of("0123456789."));
+    while (version.ends_with('.')) version.remove_suffix(1);
+    if (const auto release = tune::nccl::nearest_release(version)) return *release;
+  }
+  return 0;
 }
 
 // Where a row's number is: in a column, or the same for all rows.
@@ -91,6 +104,7 @@ Result<Table> table_of(std::string_view file, std::string_view text, const json&
   table.use = use == "fit" ? Use::kFit : use == "judge" ? Use::kJudge : Use::kShow;
   table.why = entry.value("why", "");
   table.gpus_per_thread = launched_together(table.about);
+  table.release = release_in(table.about);
   if (entry.contains("gpus_per_thread"))
     table.gpus_per_thread = entry.at("gpus_per_thread") == "all" ? kAllGpus : entry.at("gpus_per_thread").get<int>();
   const json columns = entry.value("columns", json::object()), where = entry.value("where", json::object());

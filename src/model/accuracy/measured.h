@@ -36,6 +36,7 @@ struct Table {
   std::string machine;  // as --on takes it
   Collective collective = Collective::kAllReduce;
   int gpus_per_thread = 1;  // GPUs that one host thread launches on; kAllGpus: all
+  int release = 0;          // of NCCL, as System::release: that of the first line, or the nearest known; 0: not named
   Use use = Use::kJudge;
   std::string why;  // not counted
   std::vector<Point> points;

@@ -32,20 +32,24 @@ bool matches(const Point& point, const tune::nccl::Row& row) {
 
 }  // namespace
 
-Result<std::optional<tune::nccl::Row>> Predictor::ask_nccl(const schedule::Task& task, const Point& point) {
+Result<std::optional<tune::nccl::Row>> Predictor::ask_nccl(const schedule::Task& task, const Point& point,
+                                                           int release) {
   if (!system_ || system_->ranks != task.ranks) {
     const auto found = tune::nccl::system_of(machine_, task.ranks);
     if (!found && found.error().code == Code::kUnsupported) return std::nullopt;
     if (!found) return tl::make_unexpected(found.error());
     system_ = *found;
+    newest_ = system_->release;
   }
+  system_->release = release > 0 ? release : newest_;
   if (!tune::nccl::models(task.collective)) return std::nullopt;
   std::vector<tune::nccl::Row> rows = tune::nccl::rows(*system_, task.collective, task.elements * task.element_bytes);
   std::erase_if(rows, [&](const tune::nccl::Row& r) { return !r.possible || !matches(point, r); });
   if (rows.empty())
     return failure(Code::kUnsupported, Blame::kInput, "NCCL cannot do what the table names: {} {}", point.algorithm,
                    point.protocol);
-  tune::nccl::Row best = *std::ranges::min_element(rows, {}, &tune::nccl::Row::time);
+  const tune::nccl::Row* chosen = tune::nccl::choice(rows);
+  tune::nccl::Row best = chosen != nullptr ? *chosen : *std::ranges::min_element(rows, {}, &tune::nccl::Row::time);
   if (point.channels > 0) best.channels = point.channels;
   return best;
 }
@@ -57,7 +61,7 @@ Result<Prediction> Predictor::predict(const Table& table, const Point& point) {
   const schedule::Task task = task_of(machine_, table.collective, ranks, point.bytes);
   const tune::Question question{.task = task, .can = sim::flow_capabilities(machine_.topology())};
   Prediction prediction;
-  WEFT_TRY(const auto row, ask_nccl(task, point));
+  WEFT_TRY(const auto row, ask_nccl(task, point, table.release));
   predict::Query query{.question = row ? tune::nccl::forced(question, *row) : question, .calls = kCalls};
   query.options.most_steps = most_steps_;
   auto answer = predict::predict(machine_, query);
@@ -71,7 +75,7 @@ Result<Prediction> Predictor::predict(const Table& table, const Point& point) {
     prediction.protocol = protocol::traits(plan.protocol).name;
     prediction.channels = plan.channels;
     prediction.time = answer->outcome.time;
-  } else if (row) {
+  } else if (row && row->timed) {
     prediction = {row->time, tune::nccl::name(row->algorithm), protocol::traits(row->protocol).name, row->channels,
                   true};
   } else {

@@ -39,11 +39,12 @@ class Predictor {
 
  private:
   // NCCL's choice, or nothing on other GPUs.
-  Result<std::optional<tune::nccl::Row>> ask_nccl(const schedule::Task& task, const Point& point);
+  Result<std::optional<tune::nccl::Row>> ask_nccl(const schedule::Task& task, const Point& point, int release);
 
   cost::MachineView machine_;
   double most_steps_ = 1e5;
   std::optional<tune::nccl::System> system_;  // for the last number of ranks
+  int newest_ = 0;                            // release
 };
 
 }  // namespace weft::accuracy

@@ -54,7 +54,10 @@ std::vector<Scored> score_all(std::vector<Table> tables, const PredictorOf& pred
       scored.problem = known->second.error().message;
       continue;
     }
-    scored.machine = class_of(known->second->machine(), known->second->machine().endpoints());
+    const cost::MachineView& view = known->second->machine();
+    const Rank ranks = scored.table.points.front().ranks;
+    scored.measured =
+        case_of(view, scored.table.collective, ranks > 0 && ranks <= view.endpoints() ? ranks : view.endpoints());
     for (const Point& point : scored.table.points) {
       const auto prediction = known->second->predict(scored.table, point);
       if (!prediction) {

@@ -27,9 +27,19 @@ struct MachineClass {
   bool operator==(const MachineClass&) const = default;
 };
 
+// What is measured alike: one collective on a number of GPUs of one card.
+struct Case {
+  MachineClass machine;
+  std::string card;  // "H100-SXM5"
+  Collective collective = Collective::kAllReduce;
+  Rank ranks = 0;
+
+  bool operator==(const Case&) const = default;
+};
+
 struct Scored {
   Table table;
-  MachineClass machine;                 // of the machine's ranks
+  Case measured;
   std::vector<Prediction> predictions;  // one per point; empty if the machine or the table cannot be modelled
   std::string problem;                  // why
   Score score;

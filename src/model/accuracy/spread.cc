@@ -7,6 +7,7 @@
 
 #include "base/embedded.h"
 #include "plan/cost/shipped.h"
+#include "plan/schedule/collective.h"
 
 namespace weft::embedded {
 std::span<const File> measured_files();
@@ -17,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kFile = "data/measured/ratios.json";
+constexpr const char *kFile = "data/measured/ratios.json", *kSilicon = "data/measured/silicon.json";
 constexpr const char* kBandKeys[kBands] = {"below_64KiB", "below_16MiB", "from_16MiB"};
 constexpr const char* kBandNames[kBands] = {"below 64 KiB", "64 KiB to 16 MiB", "from 16 MiB"};
 
@@ -28,8 +29,6 @@ std::string_view generation(int sm) {
   if (sm >= 80) return "Ampere";
   return sm >= 70 ? "Volta" : "Pascal";
 }
-
-std::string_view maker(std::string_view gpus) { return gpus.substr(0, gpus.find(' ')); }
 
 std::size_t band_of(Bytes bytes) { return static_cast<std::size_t>(band(bytes)); }
 
@@ -63,11 +62,16 @@ MachineClass class_of(const cost::MachineView& machine, Rank ranks) {
   return found;
 }
 
+Case case_of(const cost::MachineView& machine, Collective collective, Rank ranks) {
+  return {class_of(machine, ranks), machine.topology().device(machine.device(0)).model, schedule::even_form(collective),
+          ranks};
+}
+
 Ratios Ratios::of(const std::vector<Scored>& all) {
   Ratios ratios;
   for (const Scored& s : all) {
     if (s.table.use == Use::kShow || s.predictions.empty()) continue;
-    OfTable& table = ratios.tables_.emplace_back(OfTable{s.table.name, s.machine, {}});
+    OfTable& table = ratios.tables_.emplace_back(OfTable{s.table.name, s.measured, {}});
     for (std::size_t i = 0; i < s.predictions.size(); ++i)
       table.ratios[band_of(s.table.points[i].bytes)].push_back(rounded(s.table.points[i].time / s.predictions[i].time));
   }
@@ -82,7 +86,10 @@ Result<Ratios> Ratios::parse(std::string_view name, std::string_view text) {
     for (const json& entry : root.at("tables")) {
       OfTable& table = ratios.tables_.emplace_back();
       table.name = entry.at("name");
-      table.machine = {entry.at("gpus"), entry.at("several_nodes")};
+      table.measured.machine = {entry.at("gpus"), entry.at("several_nodes")};
+      table.measured.card = entry.value("card", "");
+      table.measured.ranks = entry.value("ranks", 0);
+      WEFT_TRY(table.measured.collective, schedule::parse_collective(entry.value("collective", "all_reduce")));
       for (std::size_t b = 0; b < kBands; ++b) table.ratios[b] = entry.value(kBandKeys[b], std::vector<double>());
     }
   } catch (const json::exception& problem) {
@@ -91,16 +98,27 @@ Result<Ratios> Ratios::parse(std::string_view name, std::string_view text) {
   return ratios;
 }
 
-Result<Ratios> Ratios::shipped() {
-  for (const embedded::File& file : embedded::measured_files())
-    if (file.path == kFile) return parse(kFile, file.text);
-  return failure(Code::kInternal, Blame::kProcess, "{} is not compiled in", kFile);
+Result<Ratios> Ratios::shipped(bool silicon) {
+  Ratios all;
+  for (const embedded::File& file : embedded::measured_files()) {
+    if (file.path != kFile && !(silicon && file.path == kSilicon)) continue;
+    WEFT_TRY(const Ratios some, parse(file.path, file.text));
+    all.tables_.insert(all.tables_.end(), some.tables_.begin(), some.tables_.end());
+  }
+  if (all.tables_.empty()) return failure(Code::kInternal, Blame::kProcess, "{} is not compiled in", kFile);
+  return all;
 }
 
 json Ratios::to_json() const {
   json tables = json::array();
   for (const OfTable& table : tables_) {
-    json entry = {{"name", table.name}, {"gpus", table.machine.gpus}, {"several_nodes", table.machine.several_nodes}};
+    const Case& m = table.measured;
+    json entry = {{"name", table.name},
+                  {"gpus", m.machine.gpus},
+                  {"several_nodes", m.machine.several_nodes},
+                  {"card", m.card},
+                  {"collective", schedule::name(m.collective)},
+                  {"ranks", m.ranks}};
     for (std::size_t b = 0; b < kBands; ++b)
       if (!table.ratios[b].empty()) entry[kBandKeys[b]] = table.ratios[b];
     tables.push_back(std::move(entry));
@@ -110,36 +128,36 @@ json Ratios::to_json() const {
           {"tables", tables}};
 }
 
-std::optional<Spread> Ratios::spread(const MachineClass& machine, Bytes bytes, std::string_view without) const {
-  if (machine.gpus.empty()) return std::nullopt;
+std::optional<Spread> Ratios::spread(const Case& asked, Bytes bytes, std::string_view without) const {
+  if (asked.machine.gpus.empty()) return std::nullopt;
   const std::size_t b = band_of(bytes);
-  const std::string_view where = machine.several_nodes ? "over several nodes" : "within a node";
-  // A narrow class errs alike, but three tables must be there.
+  const std::string_view where = asked.machine.several_nodes ? "over several nodes" : "within a node";
   struct Level {
     std::string name;
-    std::function<bool(const MachineClass&)> holds;
+    int tables, rows;  // at the least
+    std::function<bool(const Case&)> holds;
   };
   const Level levels[] = {
-      {machine.gpus, [&](const MachineClass& m) { return m == machine; }},
-      {fmt::format("{} GPUs", maker(machine.gpus)),
-       [&](const MachineClass& m) {
-         return m.several_nodes == machine.several_nodes && maker(m.gpus) == maker(machine.gpus);
-       }},
-      {"all GPUs", [&](const MachineClass& m) { return m.several_nodes == machine.several_nodes; }},
+      {fmt::format("{} on {} {}", schedule::name(asked.collective), asked.ranks, asked.card), 1, kLeastRows,
+       [&](const Case& c) { return !asked.card.empty() && c == asked; }},
+      {fmt::format("{} on {}", schedule::name(asked.collective), asked.machine.gpus), kLeastTables, 1,
+       [&](const Case& c) { return c.collective == asked.collective && c.machine == asked.machine; }},
   };
   for (const Level& level : levels) {
     std::vector<Weighted> points;
     int tables = 0;
     for (const OfTable& table : tables_) {
-      if (table.name == without || table.ratios[b].empty() || !level.holds(table.machine)) continue;
+      if (table.name == without || table.ratios[b].empty() || !level.holds(table.measured)) continue;
       ++tables;
       for (const double ratio : table.ratios[b])
         points.push_back({ratio, 1.0 / static_cast<double>(table.ratios[b].size())});
     }
-    if (tables < kLeastTables) continue;
+    if (tables < level.tables || std::ssize(points) < level.rows) continue;
     std::ranges::sort(points, {}, &Weighted::ratio);
-    return Spread{.low = quantile(points, (1 - kInside) / 2),
-                  .high = quantile(points, (1 + kInside) / 2),
+    // Of n rows a further one lies below the smallest with probability 1 / (n + 1).
+    const auto n = static_cast<double>(points.size());
+    return Spread{.low = quantile(points, ((1 - kInside) / 2 * (n + 1) - 1) / n),
+                  .high = quantile(points, (1 + kInside) / 2 * (n + 1) / n),
                   .tables = tables,
                   .points = static_cast<int>(points.size()),
                   .of = fmt::format("{} {}, {}", level.name, where, kBandNames[b])};
@@ -152,7 +170,7 @@ Ratios::Coverage Ratios::left_out() const {
   Coverage coverage;
   for (const OfTable& table : tables_)
     for (std::size_t b = 0; b < kBands; ++b) {
-      const auto others = spread(table.machine, kOfBand[b], table.name);
+      const auto others = spread(table.measured, kOfBand[b], table.name);
       if (!others) continue;
       coverage.points += static_cast<int>(table.ratios[b].size());
       coverage.inside += static_cast<int>(std::ranges::count_if(
@@ -166,7 +184,7 @@ bool Ratios::near(const Ratios& other) const {
   if (tables_.size() != other.tables_.size()) return false;
   for (std::size_t t = 0; t < tables_.size(); ++t) {
     const OfTable &a = tables_[t], &b = other.tables_[t];
-    if (a.name != b.name || !(a.machine == b.machine)) return false;
+    if (a.name != b.name || !(a.measured == b.measured)) return false;
     for (std::size_t i = 0; i < kBands; ++i)
       if (!std::ranges::equal(a.ratios[i], b.ratios[i],
                               [](double x, double y) { return std::abs(x - y) <= kRounding * y; }))

@@ -85,20 +85,21 @@ class Simulation {
     const auto same_lanes = [&](const exec::VirtualJob& job) {
       return job.plan.algorithm->lanes == plan.algorithm->lanes && strands == plan.channels * plan.algorithm->lanes;
     };
-    sim::FlowFabric fabric(machine_.topology(), machine_.routes(), ranks,
-                           {.costs = machine_.costs(),
-                            .strands = strands,
-                            .lanes = std::ranges::all_of(options_.beside, same_lanes) ? plan.algorithm->lanes : 1,
-                            .max_events = options_.max_events,
-                            .turn = options_.beside.empty() ? turn : 0,
-                            .places = places(),
-                            .disturbances = options_.disturbances,
-                            .background = options_.background,
-                            .computing = options_.computing,
-                            .service = classes(ranks),
-                            .timeline = watched,
-                            .why = options_.why || options_.trace != nullptr,
-                            .carrier = options_.packets ? packets() : nullptr});
+    sim::FlowFabric fabric(
+        machine_.topology(), machine_.routes(), ranks,
+        {.costs = machine_.costs(),
+         .strands = strands,
+         .lanes = std::ranges::all_of(options_.beside, same_lanes) ? plan.algorithm->lanes_of_a_block() : 1,
+         .max_events = options_.max_events,
+         .turn = options_.beside.empty() ? turn : 0,
+         .places = places(),
+         .disturbances = options_.disturbances,
+         .background = options_.background,
+         .computing = options_.computing,
+         .service = classes(ranks),
+         .timeline = watched,
+         .why = options_.why || options_.trace != nullptr,
+         .carrier = options_.packets ? packets() : nullptr});
     if (options_.beside.empty() && !options_.computing.any()) {
       const fabric::Call call{.protocol = plan.protocol, .publishes = plan.algorithm->needs.memory()};
       WEFT_TRY(outcome.time, exec::run_virtually(

@@ -110,15 +110,19 @@ const Form kForms[] = {
     {Collective::kAllToAll, "hierarchical", For::kNodes, along_both,
      [](const Shape& s) { return (s.nodes - 1.0) / s.nodes + (s.l - 1.0) / s.l; }},
     {Collective::kAllToAll, "spread", For::kAll, others, share},
+    {Collective::kAllToAll, "grouped", For::kAll, others, share},
     {Collective::kAllToAll, "direct", For::kAll, others, share},
     //
     {Collective::kGather, "binomial", For::kPowersOfTwo, one, [](const Shape&) { return 0.5; }},
     {Collective::kGather, "spread", For::kAll, one, part},
+    {Collective::kGather, "grouped", For::kAll, one, part},
     {Collective::kGather, "direct", For::kAll, others, share},
     {Collective::kScatter, "binomial", For::kPowersOfTwo, log, share},
     {Collective::kScatter, "spread", For::kAll, others, share},
+    {Collective::kScatter, "grouped", For::kAll, others, share},
     {Collective::kScatter, "direct", For::kAll, one, part},
     {Collective::kSendReceive, "spread", For::kAll, one, one},
+    {Collective::kSendReceive, "grouped", For::kAll, one, one},
     {Collective::kSendReceive, "direct", For::kAll, one, one},
 };
 

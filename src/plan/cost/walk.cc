@@ -30,6 +30,7 @@ Walk::Walk(const MachineView& machine, const schedule::Task& task, const schedul
       of_channel_(plan.protocol == protocol::Protocol::kLL),
       local_rate_(machine.costs().local_channel().value()),
       busy_(machine.costs().gpu() ? static_cast<std::size_t>(task.ranks) : 0),
+      blocks_(static_cast<double>(plan.algorithm->lanes) / plan.algorithm->lanes_of_a_block()),
       core_free_(static_cast<std::size_t>(task.ranks)),
       worked_(gpu_ ? 0 : core_free_.size()),
       cores_(std::min(task.ranks, machine.endpoints())),
@@ -104,7 +105,8 @@ double Walk::walk_round() {
     WEFT_ASSERT(s.next == s.last, "rank {} is stuck at step {} of {}", s.rank, s.next, s.last);
     end = std::max(end, s.free);
   }
-  for (const Busy& busy : busy_) end = std::max({end, busy.within, busy.across, busy.posting, busy.taking});
+  for (const Busy& busy : busy_)
+    end = std::max({end, busy.within / blocks_, busy.across / blocks_, busy.posting, busy.taking});
   return empty_ ? end : std::max(end, (walked_ + 1) * links_.busiest * wire_);
 }
 

@@ -75,6 +75,7 @@ class Walk {
     double within = 0, across = 0, posting = 0, taking = 0;
   };
   std::vector<Busy> busy_;
+  double blocks_ = 1;                // of a channel, among which its lanes are shared out
   double memory_ = 0, scratch_ = 0;  // CPU: seconds per byte of a rank's core, in buffers and in scratch
   std::vector<Strand> strands_;
   std::vector<double> core_free_;  // CPU ranks: when the core is free …

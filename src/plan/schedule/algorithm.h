@@ -88,8 +88,9 @@ struct Algorithm {
   bool in_order = false;  // every sum is one fold over all ranks' inputs in rank order: the same bits on any fabric
   bool uneven = false;    // every rank needs only the sizes of parts that it sends or receives itself
   int lanes = 1;
-  int connections = 0;  // between two ranks, of one channel, where not every lane has its own; 0: every lane has
-  int slots = 2;        // messages that a connection must hold
+  int lanes_of_block = 0;  // of one thread block of a GPU's kernel; 0: all of a channel
+  int connections = 0;     // between two ranks, of one channel, where not every lane has its own; 0: every lane has
+  int slots = 2;           // messages that a connection must hold
   // Chunks of the whole message; scratch slots of a rank; the most parts in one message. Null: one per block, none,
   // one.
   std::function<int(const RankContext&)> chunks, scratch, parts;
@@ -111,6 +112,7 @@ struct Algorithm {
   ChunkId chunks_for(const RankContext& s) const { return chunks != nullptr ? chunks(s) : blocks(collective, s.ranks); }
   int scratch_for(const RankContext& s) const { return scratch != nullptr ? scratch(s) : 0; }
   int connections_of_channel() const { return connections > 0 ? connections : lanes; }
+  int lanes_of_a_block() const { return lanes_of_block > 0 ? lanes_of_block : lanes; }
   int parts_for(const RankContext& s) const { return parts != nullptr ? parts(s) : 1; }
   int orders_for(const RankContext& s) const { return orders != nullptr ? orders(s) : 1; }
   Rank rotation_for(const RankContext& s) const { return rotation != nullptr ? rotation(s) : 0; }

@@ -1,6 +1,8 @@
 #include "plan/tune/nccl/choice.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "base/text.h"
 #include "plan/collectives/registry.h"
@@ -12,7 +14,7 @@ namespace {
 // Names of weft's registry.
 std::string_view weft_name(Algorithm a) {
   static constexpr std::string_view kNames[] = {"tree",      "ring", "collnet_direct", "collnet_chain", "nvls",
-                                                "nvls_tree", "pat"};
+                                                "nvls_tree", "pat",  "grouped"};
   return kNames[static_cast<int>(a)];
 }
 
@@ -30,6 +32,30 @@ Status keep_named(const Question& q, std::vector<Row>& rows) {
   return {};
 }
 
+// The one that NCCL would take of these.
+const Row* best_of(const std::vector<Row>& rows) {
+  const auto chosen = std::ranges::find_if(rows, &Row::chosen);
+  const auto best = chosen != rows.end() ? chosen : std::ranges::min_element(rows, {}, &Row::time);
+  return best == rows.end() ? nullptr : &*best;
+}
+
+// "2.29.2"; "2.29" has no patch, which is -1 then.
+struct Version {
+  int major = 0, minor = 0, patch = -1;
+};
+std::optional<Version> numbers_of(std::string_view text) {
+  std::array<int, 3> numbers{0, 0, -1};
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), numbers[i]);
+    if (problem != std::errc() || numbers[i] < 0 || numbers[i] > 99) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.empty() && i > 0) return Version{numbers[0], numbers[1], numbers[2]};
+    if (text.empty() || text.front() != '.') return std::nullopt;
+    text.remove_prefix(1);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Question forced(const Question& question, const Row& row) {
@@ -40,16 +66,59 @@ Question forced(const Question& question, const Row& row) {
   q.slice = row.slice;
   q.staging = row.staging;
   if (const auto found = collectives::find_algorithm(q.task.collective, q.algorithm))
-    q.channels = std::max(1, std::min(q.channels, q.can.max_strands / (*found)->lanes));
+    q.channels = std::max(1, std::min(q.channels, q.can.max_strands / (*found)->connections_of_channel()));
   return q;
 }
 
+std::span<const int> releases() { return kReleases; }
+
+std::string release_name(int release) {
+  return release % 100 == 0 ? fmt::format("2.{}", release / 100) : fmt::format("2.{}.{}", release / 100, release % 100);
+}
+
 Result<int> release_of(std::string_view tuner) {
-  if (tuner == "nccl") return kNewestRelease;
-  for (int release = kOldestRelease; release <= kNewestRelease; ++release)
-    if (tuner == fmt::format("nccl-2.{}", release)) return release;
-  return bad_input("unknown tuner '{}'; there are weft, nccl, and nccl-2.{} to nccl-2.{}", tuner, kOldestRelease,
-                   kNewestRelease);
+  constexpr int kNewest = *std::rbegin(kReleases), kOldest = *std::begin(kReleases);
+  if (tuner == "nccl") return kNewest;
+  const auto version = numbers_of(tuner.starts_with("nccl-") ? tuner.substr(5) : std::string_view());
+  const std::string known = fmt::format("there are weft, nccl, and nccl-2.{} to nccl-2.{}, with or without the patch",
+                                        kOldest / 100, kNewest / 100);
+  if (!version || version->major != 2) return bad_input("unknown tuner '{}'; {}", tuner, known);
+  if (version->minor > kNewest / 100)
+    return bad_input("tuner '{}': NCCL 2.{} chooses by rules that weft does not know (2.31 has a new tuner); {}", tuner,
+                     version->minor, known);
+  if (version->minor < kOldest / 100)
+    return bad_input("tuner '{}': rules of NCCL before 2.{} are not known; {}", tuner, kOldest / 100, known);
+  const int last = *std::ranges::find_if(kReleases, [&](int r) { return r / 100 == version->minor; });
+  if (version->patch > last % 100)
+    return bad_input("tuner '{}': the last NCCL 2.{} is {}", tuner, version->minor, release_name(last));
+  return version->patch >= 0 ? version->minor * 100 + version->patch : last;
+}
+
+std::optional<int> nearest_release(std::string_view text) {
+  const auto version = numbers_of(text);
+  if (!version || version->major != 2) return std::nullopt;
+  const int asked = version->minor * 100 + std::max(0, version->patch);
+  if (version->patch < 0)
+    for (const int last : kReleases)
+      if (last / 100 == version->minor) return last;
+  return std::clamp(asked, *std::begin(kReleases), *std::rbegin(kReleases));
+}
+
+std::vector<SameChoice> choices_by_release(const System& system, Collective collective, Bytes bytes) {
+  std::vector<SameChoice> all;
+  for (const int release : kReleases) {
+    System s = system;
+    s.release = release;
+    const std::vector<Row> of = rows(s, collective, bytes);
+    const Row* row = choice(of);
+    if (row == nullptr) continue;
+    const bool same = !all.empty() && all.back().row.algorithm == row->algorithm &&
+                      all.back().row.protocol == row->protocol && all.back().row.channels == row->channels;
+    if (!same) all.push_back({.first = release});
+    all.back().last = release;
+    all.back().row = *row;
+  }
+  return all;
 }
 
 const Row* choice(const std::vector<Row>& rows) {
@@ -66,8 +135,7 @@ Result<Candidate> choose(const cost::MachineView& machine, const System& system,
   const Row* row = choice(all);
   if (!question.algorithm.empty() || !question.protocol.empty()) {
     WEFT_CHECK(keep_named(question, all));
-    const auto best = std::ranges::min_element(all, {}, &Row::time);
-    row = best == all.end() ? nullptr : &*best;
+    row = best_of(all);
     if (row == nullptr)
       return failure(Code::kUnsupported, Blame::kInput, "NCCL cannot do {} by {} {} here", schedule::name(collective),
                      question.algorithm, question.protocol);

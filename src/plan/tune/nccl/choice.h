@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <span>
+
 #include "plan/tune/nccl/model.h"
 #include "plan/tune/tune.h"
 
@@ -9,9 +12,24 @@ namespace weft::tune::nccl {
 // channels (as far as the fabric has connections for them).
 Question forced(const Question& question, const Row& row);
 
-// The release that a tuner's name means, 27 for 2.27: "nccl" is the newest that is known, "nccl-2.27" one of its own.
-// Errors (bad input): none of these, naming all.
+// The release that a tuner's name means, as System::release: "nccl" is the newest that is known, "nccl-2.27" the last
+// of 2.27, "nccl-2.29.2" that one. Errors (bad input): no release of NCCL, or one whose rules are not known, naming
+// those that are.
 Result<int> release_of(std::string_view tuner);
+// The last of every one from 2.19 on.
+std::span<const int> releases();
+// "2.30.7"; of patches that are not given, "2.30".
+std::string release_name(int release);
+// The release whose rules stand for a version of NCCL, as logs and tables print it ("2.27.5"): of older and newer ones
+// than are known the nearest. Nothing: no version.
+std::optional<int> nearest_release(std::string_view version);
+
+// Releases that choose alike, in their order: algorithm, protocol and channels.
+struct SameChoice {
+  int first = 0, last = 0;  // releases
+  Row row;                  // chosen; of the last
+};
+std::vector<SameChoice> choices_by_release(const System& system, Collective collective, Bytes bytes);
 
 // What NCCL picks. Null if it does not model the collective or nothing is possible.
 const Row* choice(const std::vector<Row>& rows);

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 
 // The constants of NCCL's tuner. Facts read from NCCL 2.30.7, src/graph/tuning.cc and src/graph/topo.h (2026-06-11);
 // times in us, bandwidths in GB/s. The last index is the protocol: LL, LL128, Simple. OfRelease holds what
-// src/graph/tuning.cc and the numbers of NVLS channels differ in between 2.27.7, 2.28.9, 2.29.7 and 2.30.7. The search
-// for graphs and the sizes of chunks are those of 2.30.7 for all.
+// src/graph/tuning.cc, src/enqueue.cc (sends) and the numbers of NVLS channels differ in from 2.19.4 on, read from the
+// tags of all releases (2026-06). The search for graphs and the sizes of chunks are those of 2.30.7 for all.
 namespace weft::tune::nccl {
 
 // [algorithm][protocol]: tree, ring, CollNetDirect, CollNetChain, NVLS, NVLSTree, PAT.
@@ -27,21 +28,99 @@ inline constexpr double kMostTree[3][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {
 inline constexpr double kMostNvlsTree[3][3] = {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {0, 57.7, 45.5}};
 inline constexpr double kNvlsEfficiency[4] = {0, 0, 0.85, 0.74};
 
-// Constants that differ between releases.
-inline constexpr int kOldestRelease = 27, kNewestRelease = 30;  // 2.27 …
+// What differs between releases.
 struct OfRelease {
+  int from;  // this release on: minor * 100 + patch
   // The next four hold for Blackwell, by 1, 2, more nodes.
   double ring_ll128[3], tree_ll128[3], tree[3], nvls_tree[3];
-  double nvls_tree_hop;     // over the network
+  double most_ll_hopper, most_ll_blackwell;  // within a node
+  double nvls_hop;                           // within a node
+  double nvls_tree_hop;                      // over the network
+  double pat;                                // of the bandwidth that was found; 0: there is no PAT
   bool nvls_by_efficiency;  // else NVLS moves 5/6 of the bandwidth that was found, and NVLSTree of half of it
   bool nvls_tree_factor;    // are NVLSTree's rates corrected as trees' are?
+  bool nvls_parts;          // NVLS moves less where every rank has a part of its own
+  bool parts_scaled;        // the 5/6 of NVLS also where every rank has a part of its own
+  bool slow_trees;          // hops of Simple on trees take 28 us
+  bool lone_ranks;          // one rank per node has the network latency of trees, else 0.7 instead of 0.92 of LL128
+  bool ll_of_thirds;        // rings of LL move a third, or a quarter, of the bandwidth, not half
+  bool collnet_parts;       // CollNetDirect serves all_gather and reduce_scatter
+  bool ll_by_peer;          // sends: LL up to 16 KiB for every channel of a peer, not for every one that is used
 };
-inline constexpr OfRelease kOfRelease[] = {
-    {{73.4, 73.4, 73.4}, {73.4, 73.4, 58}, {77.4, 82.8, 72}, {0, 0, 0}, 14, false, false},
-    {{73.4, 34.6, 73.4}, {55.6, 31.67, 20}, {70, 42.8, 24}, {0, 96, 43.8}, 20.9, true, false},
-    {{40, 40, 40}, {55.6, 31.67, 20}, {70, 42.8, 24}, {0, 96, 43.8}, 20.9, true, true},
-    {{40, 40, 40}, {55.6, 31.67, 20}, {70, 42.8, 24}, {0, 96, 80}, 20.9, true, true}};
-inline constexpr const OfRelease& of_release(int release) { return kOfRelease[release - kOldestRelease]; }
+inline constexpr auto kOfRelease = [] {
+  std::array<OfRelease, 13> all{};
+  std::size_t n = 0;
+  // 2.19: Blackwell is not known and has Hopper's numbers.
+  OfRelease r{.from = 1900,
+              .ring_ll128 = {36.7, 36.7, 36.7},
+              .tree_ll128 = {36.7, 36.7, 29},
+              .tree = {38.7, 41.4, 36},
+              .nvls_tree = {},
+              .most_ll_hopper = 87.7,
+              .most_ll_blackwell = 87.7,
+              .nvls_hop = 23,
+              .nvls_tree_hop = 14,
+              .pat = 0,
+              .nvls_by_efficiency = false,
+              .nvls_tree_factor = false,
+              .nvls_parts = false,
+              .parts_scaled = true,
+              .slow_trees = true,
+              .lone_ranks = false,
+              .ll_of_thirds = true,
+              .collnet_parts = false,
+              .ll_by_peer = false};
+  const auto keep = [&](int next) {
+    all[n++] = r;
+    r.from = next;
+  };
+  keep(2000);
+  r.collnet_parts = true;
+  keep(2100);
+  r.most_ll_hopper = r.most_ll_blackwell = 141;
+  r.nvls_hop = 25;
+  r.ll_of_thirds = false;
+  keep(2200);
+  r.ll_by_peer = true;
+  keep(2300);
+  r.pat = 0.85;
+  r.parts_scaled = r.slow_trees = false;
+  r.lone_ranks = true;
+  keep(2400);
+  r.pat = 0.75;
+  keep(2500);
+  r.most_ll_blackwell = 282;
+  for (double* of : {r.ring_ll128, r.tree_ll128, r.tree})
+    for (int i = 0; i < 3; ++i) of[i] *= 2;
+  keep(2700);
+  r.nvls_parts = true;
+  keep(2800);
+  r.ring_ll128[1] = 34.6;
+  for (int i = 0; i < 3; ++i) {
+    r.tree_ll128[i] = std::array{55.6, 31.67, 20.0}[static_cast<std::size_t>(i)];
+    r.tree[i] = std::array{70.0, 42.8, 24.0}[static_cast<std::size_t>(i)];
+    r.nvls_tree[i] = std::array{0.0, 96.0, 43.8}[static_cast<std::size_t>(i)];
+  }
+  r.nvls_tree_hop = 20.9;
+  r.nvls_by_efficiency = true;
+  keep(2900);
+  r.ring_ll128[0] = r.ring_ll128[2] = 34.5;
+  r.nvls_tree_factor = true;
+  r.ll_by_peer = false;
+  keep(2907);
+  for (double& rate : r.ring_ll128) rate = 40;
+  keep(3000);
+  r.nvls_tree[2] = 80;
+  keep(0);
+  return all;
+}();
+inline constexpr int kReleases[] = {1904, 2005, 2105, 2203, 2304, 2403, 2501, 2606, 2707, 2809, 2907, 3007};
+inline constexpr const OfRelease& of_release(int release) {
+  const OfRelease* found = kOfRelease.data();
+  for (const OfRelease& r : kOfRelease)
+    if (r.from > 0 && r.from <= release) found = &r;
+  return *found;
+}
 
 // Factors of a tree all_reduce's bandwidth, by log2(bytes / 64).
 inline constexpr std::size_t kTreeSizes = 23;

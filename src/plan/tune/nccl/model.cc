@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "plan/tune/nccl/chunks.h"
 #include "plan/tune/nccl/constants.h"
+#include "plan/tune/nccl/grouped.h"
 
 namespace weft::tune::nccl {
 namespace {
@@ -39,6 +40,9 @@ std::string obstacle(const System& s, Collective c, Algorithm a, Protocol p) {
   if (parts(c) && (a == Algorithm::kTree || a == Algorithm::kCollNetChain || a == Algorithm::kNvlsTree))
     return "does not do this collective";
   if (c == Collective::kAllReduce && a == Algorithm::kPat) return "does not do this collective";
+  const OfRelease& own = of_release(s.release);
+  if ((a == Algorithm::kPat && own.pat == 0) || (a == Algorithm::kCollNetDirect && parts(c) && !own.collnet_parts))
+    return "this release does not have it";
   if (a != Algorithm::kTree && a != Algorithm::kRing && p != Protocol::kSimple) return "runs with Simple only";
   if (s.only_simple && p != Protocol::kSimple) return "the network's plugin allows Simple only";
   if (p == Protocol::kLL128 && (!s.ll128 || s.compute_capability < 70))
@@ -54,7 +58,7 @@ std::string obstacle(const System& s, Collective c, Algorithm a, Protocol p) {
   return "";
 }
 
-constexpr int kBlackwell = 3;
+constexpr int kHopper = 2, kBlackwell = 3;
 
 // What a channel carries at the most, by the release where the GPU is a Blackwell.
 double most_of(const System& s, const double (&older)[3][3], const double (&blackwell)[3]) {
@@ -62,11 +66,11 @@ double most_of(const System& s, const double (&older)[3][3], const double (&blac
   return gen == kBlackwell ? blackwell[scale(s.nodes)] : older[gen][scale(s.nodes)];
 }
 
-// 2.27: src/graph/tuning.cc, ncclTopoTuneModel.
+// Until 2.27: src/graph/tuning.cc, ncclTopoTuneModel.
 double nvls_channel_rate_2_27(const System& s, Collective c, Algorithm a) {
   const double local = s.per_node();
   if (a == Algorithm::kNvlsTree) return std::min(s.nvls.intra, s.nodes <= 2 ? s.nvls.inter : s.nvls.inter / 2);
-  if (c == Collective::kAllReduce) return std::min(s.nvls.intra, s.nvls.inter);
+  if (c == Collective::kAllReduce || !of_release(s.release).nvls_parts) return std::min(s.nvls.intra, s.nvls.inter);
   return std::min(s.nvls.intra * (local - 1) / local, s.nvls.inter * 0.9);
 }
 
@@ -82,6 +86,10 @@ double nvls_channel_rate(const System& s, Collective c, Algorithm a) {
 }
 
 double collnet_direct_rate(const System& s, Collective c, double bus) {
+  if (parts(c) && !of_release(s.release).nvls_parts) {  // between what was measured with one rank per node and eight
+    const double eight = (s.per_node() - 1) / 7.0;
+    return s.per_node() * (s.nodes <= 2 ? s.ring.intra : s.ring.inter) * (eight * 0.85 + (1 - eight) * 0.95);
+  }
   if (parts(c)) return s.per_node() * std::min(s.ring.intra, 0.9 * s.ring.inter);
   double factor = static_cast<double>(s.per_node()) / s.ring.channels;
   factor -= (factor - 1) / 2;
@@ -92,16 +100,24 @@ double collnet_direct_rate(const System& s, Collective c, double bus) {
 double rate_of(const System& s, Collective c, Algorithm a, Protocol p) {
   const int gen = generation(s.compute_capability), many = scale(s.nodes);
   // Across nodes the LL limit goes by the CPU's vendor, not by the GPU.
-  const double most_ll = kMostLL[s.nodes == 1 ? gen : s.amd_cpu ? 1 : 0][many];
   const OfRelease& own = of_release(s.release);
+  const double most_ll = s.nodes == 1 && gen == kBlackwell ? own.most_ll_blackwell
+                         : s.nodes == 1 && gen == kHopper  ? own.most_ll_hopper
+                                                           : kMostLL[s.nodes == 1 ? gen
+                                                                     : s.amd_cpu  ? 1
+                                                                                  : 0][many];
   const Graph& graph = graph_of(s, a);
   const double channels = graph.channels;
   double bus = channels * (is_nvls(a)                      ? nvls_channel_rate(s, c, a)
                            : s.nodes <= 2 || is_collnet(a) ? graph.intra
                                                            : graph.inter);
-  if (a == Algorithm::kRing && p == Protocol::kLL) bus = std::min(most_ll, bus * 0.5);
+  if (a == Algorithm::kRing && p == Protocol::kLL) {
+    const bool quarter = s.nodes > 1 || c == Collective::kAllReduce || c == Collective::kReduce;
+    bus = std::min(most_ll, bus * (!own.ll_of_thirds ? 0.5 : quarter ? 0.25 : 1.0 / 3));
+  }
   if (a == Algorithm::kRing && p == Protocol::kLL128)
-    bus = std::min(bus * 0.92, channels * most_of(s, kMostRingLL128, own.ring_ll128));
+    bus = std::min(bus * (!own.lone_ranks && s.per_node() == 1 ? 0.7 : 0.92),
+                   channels * most_of(s, kMostRingLL128, own.ring_ll128));
   if (a == Algorithm::kTree) {
     bus = std::min(bus * 0.92, channels * most_of(s, kMostTree, own.tree));
     if (p == Protocol::kLL) bus = std::min(bus / 3.8, most_ll);
@@ -109,9 +125,9 @@ double rate_of(const System& s, Collective c, Algorithm a, Protocol p) {
       bus =
           std::min(bus * (s.nodes == 1 ? 7.0 / 9 : 120.0 / 128), channels * most_of(s, kMostTreeLL128, own.tree_ll128));
   }
-  if (a == Algorithm::kPat) bus *= 0.75;
+  if (a == Algorithm::kPat) bus *= own.pat;
   if (a == Algorithm::kCollNetDirect) bus = collnet_direct_rate(s, c, bus);
-  if (parts(c) && a != Algorithm::kRing) return bus;
+  if (parts(c) && a != Algorithm::kRing && !(own.parts_scaled && is_nvls(a))) return bus;
   if (is_nvls(a) && !own.nvls_by_efficiency) return bus * 5 / 6;
   const bool around = a == Algorithm::kRing || is_nvls(a);
   return bus * (around ? static_cast<double>(s.ranks) / ring_steps(c, s.ranks) : 0.5);
@@ -128,20 +144,27 @@ double ring_latency(const System& s, Collective c, Protocol p, double intra, dou
                               : hop;
     return s.ring.same_channels ? hop : steps * passed;
   }
-  const int across = s.nodes == 1 ? 0 : c == Collective::kAllReduce ? 2 * (s.nodes - 1) : s.nodes - 1;
+  const int twice = of_release(s.release).lone_ranks ? 2 * (s.nodes - 1) : 2 * s.nodes;
+  const int across = s.nodes == 1 ? 0 : c == Collective::kAllReduce ? twice : s.nodes - 1;
   if (s.nodes > 1) intra = std::max(intra, s.net_overhead * (p == Protocol::kSimple ? 3 : 1));
   return (steps - across) * intra + across * inter;
 }
 
 // us
 double latency_of(const System& s, Collective c, Algorithm a, Protocol p) {
-  const double intra = kHopLatency[graph_of(s, a).nvlink ? kNvlink : kPci][index(a)][index(p)];
-  const Algorithm net = s.per_node() == 1 ? Algorithm::kTree : a;
+  const OfRelease& own = of_release(s.release);
+  const bool slow_tree = own.slow_trees && a == Algorithm::kTree && p == Protocol::kSimple;
+  constexpr double kSlowHop = 28;
+  const double intra = slow_tree    ? kSlowHop
+                       : is_nvls(a) ? own.nvls_hop
+                                    : kHopLatency[graph_of(s, a).nvlink ? kNvlink : kPci][index(a)][index(p)];
+  const Algorithm net = own.lone_ranks && s.per_node() == 1 ? Algorithm::kTree : a;
   // Simple crosses the network twice: the data, and the flush behind it.
-  const double hop =
-      net == Algorithm::kNvlsTree ? of_release(s.release).nvls_tree_hop : kHopLatency[kNet][index(net)][index(p)];
+  const double hop = slow_tree                     ? kSlowHop
+                     : net == Algorithm::kNvlsTree ? own.nvls_tree_hop
+                                                   : kHopLatency[kNet][index(net)][index(p)];
   const double inter = hop + s.net_latency * (p == Protocol::kSimple ? 2 : 1);
-  const double base = kBaseLatency[index(a)][index(p)], local = s.per_node(), nodes = s.nodes;
+  const double base = slow_tree ? 0 : kBaseLatency[index(a)][index(p)], local = s.per_node(), nodes = s.nodes;
   switch (a) {
     case Algorithm::kRing:
       return base + ring_latency(s, c, p, intra, inter);
@@ -155,6 +178,8 @@ double latency_of(const System& s, Collective c, Algorithm a, Protocol p) {
       return intra + (s.nodes > 1 ? inter : 0);
     case Algorithm::kNvlsTree:
       return intra + 2 * std::log2(nodes) * inter;
+    case Algorithm::kSendRecv:
+      return 0;
     case Algorithm::kPat:
       return base + std::log2(nodes) * (inter / 3.5) + s.ranks * 2.8;
   }
@@ -186,8 +211,10 @@ int most_threads(const System& s, Algorithm a, Protocol p) {
 
 int nvls_channels(const System& s) {
   if (s.compute_capability < 100) return 16;
-  if (s.nodes == 1) return 24;
-  if (s.release < kNewestRelease) return 32;  // src/transport/nvls.cc: NVLS_NCHANNELS_SM100
+  // src/transport/nvls.cc: NVLS_NCHANNELS_SM90, _SM100 since 2.25, _SM100_NVL since 2.27
+  if (s.release < 2500) return 16;
+  if (s.nodes == 1) return s.release < 2700 ? 32 : 24;
+  if (s.release < 3000) return 32;
   return s.nodes == 2 && s.nic >= 48 ? 32 : s.nic >= 48 ? 24 : 32;
 }
 
@@ -214,17 +241,19 @@ void count_channels(const System& s, Collective c, Bytes bytes, Row& row) {
 }  // namespace
 
 std::string_view name(Algorithm algorithm) {
-  static constexpr std::string_view kNames[] = {"Tree",     "Ring", "CollNetDirect", "CollNetChain", "NVLS",
-                                                "NVLSTree", "PAT"};
+  static constexpr std::string_view kNames[] = {"Tree", "Ring",     "CollNetDirect", "CollNetChain",
+                                                "NVLS", "NVLSTree", "PAT",           "SendRecv"};
   return kNames[index(algorithm)];
 }
 
 bool models(Collective c) {
-  return c == Collective::kAllReduce || parts(c) || c == Collective::kBroadcast || c == Collective::kReduce;
+  return c == Collective::kAllReduce || parts(c) || c == Collective::kBroadcast || c == Collective::kReduce ||
+         is_grouped(c);
 }
 
 std::vector<Row> rows(const System& s, Collective collective, Bytes bytes) {
   WEFT_REQUIRE(models(collective));
+  if (is_grouped(collective)) return grouped_rows(s, collective, bytes);
   std::vector<Row> all;
   Row* best = nullptr;
   all.reserve(kAlgorithms * std::size(kProtocols));

@@ -143,7 +143,7 @@ TEST(NcclModel, OlderReleasesRateNvlsOtherwise) {
   // Eight channels of 40 GB/s. 2.28 and later: 2 x 0.85 x 7/8 of that at the most, but no more than 40, times 8 ranks
   // of 14 steps. 2.27: 5/6.
   EXPECT_NEAR(row_of(s, Algorithm::kNvls, Protocol::kSimple).rate.gb(), 8 * 40 * 8.0 / 14, 0.01);
-  s.release = 27;
+  s.release = 2707;
   EXPECT_NEAR(row_of(s, Algorithm::kNvls, Protocol::kSimple).rate.gb(), 8 * 40 * 5.0 / 6, 0.01);
 }
 
@@ -155,7 +155,7 @@ TEST(NcclModel, OlderReleasesRateTreesThroughSwitchesOtherwise) {
   EXPECT_NEAR(row.rate.gb(), 8 * 45.5 * 32 / 62, 0.01);
   EXPECT_NEAR(row.latency.us(), 25 + 4 * 20.9, 0.01);
   // 2.27: min(40, 48 / 2) and 5/6; hops of 14.
-  s.release = 27;
+  s.release = 2707;
   row = row_of(s, Algorithm::kNvlsTree, Protocol::kSimple);
   EXPECT_NEAR(row.rate.gb(), 8 * 24 * 5.0 / 6, 0.01);
   EXPECT_NEAR(row.latency.us(), 25 + 4 * 14, 0.01);
@@ -172,13 +172,13 @@ TEST(NcclModel, BlackwellsChannelsCarryWhatTheirReleaseSays) {
   };
   // Rings: 32 ranks of 62 steps; 90 x 0.92 = 82.8 would be found.
   const double around = 32.0 / 62;
-  EXPECT_NEAR(rate(27, Algorithm::kRing, Protocol::kLL128), 8 * 73.4 * around, 0.01);
-  EXPECT_NEAR(rate(28, Algorithm::kRing, Protocol::kLL128), 8 * 73.4 * around, 0.01);
-  EXPECT_NEAR(rate(29, Algorithm::kRing, Protocol::kLL128), 8 * 40 * around, 0.01);
-  EXPECT_NEAR(rate(27, Algorithm::kTree, Protocol::kSimple), 8 * 72 * 0.5, 0.01);
-  EXPECT_NEAR(rate(28, Algorithm::kTree, Protocol::kSimple), 8 * 24 * 0.5, 0.01);
-  EXPECT_NEAR(rate(29, Algorithm::kNvlsTree, Protocol::kSimple), 8 * 43.8 * around, 0.01);
-  EXPECT_NEAR(rate(30, Algorithm::kNvlsTree, Protocol::kSimple), 8 * 80 * around, 0.01);
+  EXPECT_NEAR(rate(2707, Algorithm::kRing, Protocol::kLL128), 8 * 73.4 * around, 0.01);
+  EXPECT_NEAR(rate(2809, Algorithm::kRing, Protocol::kLL128), 8 * 73.4 * around, 0.01);
+  EXPECT_NEAR(rate(2907, Algorithm::kRing, Protocol::kLL128), 8 * 40 * around, 0.01);
+  EXPECT_NEAR(rate(2707, Algorithm::kTree, Protocol::kSimple), 8 * 72 * 0.5, 0.01);
+  EXPECT_NEAR(rate(2809, Algorithm::kTree, Protocol::kSimple), 8 * 24 * 0.5, 0.01);
+  EXPECT_NEAR(rate(2907, Algorithm::kNvlsTree, Protocol::kSimple), 8 * 43.8 * around, 0.01);
+  EXPECT_NEAR(rate(3007, Algorithm::kNvlsTree, Protocol::kSimple), 8 * 80 * around, 0.01);
 }
 
 }  // namespace

@@ -67,6 +67,17 @@ Node::Node(const Topology& topology, const topology::Routes& routes, std::vector
   }
 }
 
+int Node::fewest_nvlinks(int sm) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t from = 0; from < gpus_.size(); ++from)
+    for (std::size_t to = 0; to < gpus_.size(); ++to) {
+      if (from == to) continue;
+      if (!way(from, to).nvlink) return 0;
+      for (const std::int32_t l : way(from, to).links) least = std::min(least, rates_[static_cast<std::size_t>(l) / 2]);
+    }
+  return std::isinf(least) ? 0 : static_cast<int>(least / nvlink_rate(sm) + 1e-6);
+}
+
 struct Node::Attempt {
   double speed;
   bool nvlink;

@@ -21,6 +21,8 @@ class Node {
   // The same rings: indices of GPUs, in the order in which they are visited.
   std::vector<std::vector<std::size_t>> ring_orders(double speed, int most, bool nvlink) const;
 
+  // The NVLinks between the two GPUs that have the fewest; 0: not all are joined by NVLink.
+  int fewest_nvlinks(int sm) const;
   // The rate out of a GPU over NVLink, else over PCIe; GB/s.
   double port() const { return port_; }
   double rate(topology::LinkId link) const { return rates_[static_cast<std::size_t>(link)]; }

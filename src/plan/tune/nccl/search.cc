@@ -220,6 +220,9 @@ Result<System> system_of(const cost::MachineView& machine, Rank ranks) {
     const Graph nvls = system.nvswitch && sm >= 90
                            ? find_nvls(node, own, static_cast<int>(of_node.size()), system.nodes, sm)
                            : Graph();
+    // src/graph/paths.cc, ncclTopoGetNchannels; two over PCIe and, at the least, over the network.
+    const int to_peer = system.nodes > 1 ? 2 : 2 * std::max(1, node.fewest_nvlinks(sm));
+    system.peer_channels = first ? to_peer : std::min(system.peer_channels, to_peer);
     system.ring = first ? ring : narrowest(system.ring, ring);
     system.tree = first ? tree : narrowest(system.tree, tree);
     system.nvls = first ? nvls : narrowest(system.nvls, nvls);

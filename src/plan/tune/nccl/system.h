@@ -8,9 +8,9 @@
 
 namespace weft::tune::nccl {
 
-// NCCL's algorithms, in the order in which it compares them.
-enum class Algorithm : std::uint8_t { kTree, kRing, kCollNetDirect, kCollNetChain, kNvls, kNvlsTree, kPat };
-inline constexpr int kAlgorithms = 7;
+// NCCL's algorithms, in the order in which it compares them; and what it has none for: sends and receives of a group.
+enum class Algorithm : std::uint8_t { kTree, kRing, kCollNetDirect, kCollNetChain, kNvls, kNvlsTree, kPat, kSendRecv };
+inline constexpr int kAlgorithms = 7;        // that are compared
 std::string_view name(Algorithm algorithm);  // as NCCL prints it: "NVLSTree"
 
 // NCCL's protocols, in the order in which it compares them.
@@ -30,7 +30,7 @@ struct Graph {
 
 // A job as NCCL's tuner sees it: what its model depends on, and nothing else. A value.
 struct System {
-  int release = 30;  // 2.27 to 2.30
+  int release = 3007;  // minor * 100 + patch: 2.30.7; from 2.19 on, see choice.h
   int ranks = 1, nodes = 1;
   int compute_capability = 90;  // major * 10 + minor, of the oldest GPU
   bool amd_cpu = false;
@@ -42,6 +42,7 @@ struct System {
   double net_overhead = 1.0;  // us
   double nic = 0;             // GB/s of one NIC
   int channels = 1;           // of rings and trees, after all doubling
+  int peer_channels = 2;      // of sends to one peer, before rounding: two for every NVLink to it, over PCIe two
   Graph ring, tree, nvls;
 
   int per_node() const { return ranks / nodes; }

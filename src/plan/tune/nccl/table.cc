@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/tune/nccl/grouped.h"
+
 namespace weft::tune::nccl {
 namespace {
 
@@ -22,7 +24,7 @@ std::string_view plugin_name(Collective c) {
 
 std::string_view plugin_name(Algorithm a) {
   static constexpr std::string_view kNames[] = {"tree",      "ring", "collnet_direct", "collnet_chain", "nvls",
-                                                "nvls_tree", "pat"};
+                                                "nvls_tree", "pat",  "sendrecv"};
   return kNames[static_cast<int>(a)];
 }
 
@@ -60,7 +62,7 @@ Result<Range> best_for(const cost::MachineView& machine, const System& system, c
 
 Result<std::vector<Range>> tuning_table(const cost::MachineView& machine, const System& system, Question question,
                                         Bytes largest) {
-  if (!models(question.task.collective))
+  if (!models(question.task.collective) || is_grouped(question.task.collective))
     return failure(Code::kUnsupported, Blame::kInput, "NCCL's tuner does not choose for {}",
                    schedule::name(question.task.collective));
   std::vector<Range> table;
