@@ -49,12 +49,11 @@ void print(const serving::Fitting& f, const Spec& spec) {
   const std::string gpus = spec.gpus == 1 ? f.card : fmt::format("{} {}", spec.gpus, f.card);
   const auto range = [&](double v) { return fmt::format("{:.0f} to {:.0f}", v * (1 - f.error), v * (1 + f.error)); };
   if (f.fits)
-    fmt::print(
-        "{} ({}, cache {}) fits on {}: {} tokens/s for one request, {} for {} of {} tokens at once{}.\n\n", f.model,
-        f.precision, f.cache, gpus, range(f.alone), range(f.full), f.running, spec.context,
-        f.running < f.together ? fmt::format(" (an engine runs {} at most; the cache holds {})",
-                                             f.running, f.together)
-                               : "");
+    fmt::print("{} ({}, cache {}) fits on {}: {} tokens/s for one request, {} for {} of {} tokens at once{}.\n\n",
+               f.model, f.precision, f.cache, gpus, range(f.alone), range(f.full), f.running, spec.context,
+               f.running < f.together
+                   ? fmt::format(" (an engine runs {} at most; the cache holds {})", f.running, f.together)
+                   : "");
   else
     fmt::print("{} ({}, cache {}) does not fit on {} with {} tokens{}.\n\n", f.model, f.precision, f.cache, gpus,
                spec.context, f.would.empty() ? "; nothing that was tried makes it fit" : "; it fits with " + f.would);
@@ -116,14 +115,19 @@ Command add_fit(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("fit", "Does a model fit on a GPU, and what does one get?");
   sub->add_option("model", spec->model, "config.json of Hugging Face, or a name of the catalogue")->required();
-  sub->add_option("gpu", spec->gpu, "h100, h200, b200, b300, gb200, gb300, a100 (40 GB), a100-80gb, a100-pcie (80 GB), mi300x")->required();
-  sub->add_option("--gpus", spec->gpus, "GPUs that share the model (tensor parallel; experts spread; replicas of attention for the rest)")
+  sub->add_option("gpu", spec->gpu,
+                  "h100, h200, b200, b300, gb200, gb300, a100 (40 GB), a100-80gb, a100-pcie (80 GB), mi300x")
+      ->required();
+  sub->add_option("--gpus", spec->gpus,
+                  "GPUs that share the model (tensor parallel; experts spread; replicas of attention for the rest)")
       ->capture_default_str();
   sub->add_option("--engine", spec->engine, "vllm, sglang or trtllm")->capture_default_str();
   sub->add_option("--precision", spec->plan.precision,
                   "of weights: bf16, fp8, fp8_block, fp4, int4, int8, w8a16 (default: the model's)");
   sub->add_option("--kv-dtype", spec->plan.cache, "of keys and values: bf16 or fp8 (default: the engine's)");
-  sub->add_option("--context", spec->context, "tokens of a request, a quarter of them made by the model (default: 8192, or the model's where it is less)")
+  sub->add_option(
+         "--context", spec->context,
+         "tokens of a request, a quarter of them made by the model (default: 8192, or the model's where it is less)")
       ->transform(tokens());
   sub->add_option("--json", spec->json, "write weft.fit/1 to this file; - is stdout instead of the table")
       ->check(writable);

@@ -32,13 +32,23 @@ struct Pairing {
   const char* other;
   bool together;  // the option needs the other one; otherwise it excludes it
 };
-constexpr Pairing kPairings[] = {
-    {"--ttft", "--best", true},       {"--tpot", "--best", true},     {"--percentile", "--best", true},
-    {"--top", "--best", true},        {"--max-concurrency", "--best", true}, {"--trace-rate", "--trace", true},
-    {"--prefix-cache", "--trace", true},
-    {"--restart", "--fault", true},   {"--accept", "--drafts", true},   {"--drafts", "--accept", true},
-    {"--timeline", "--best", false},  {"--isl", "--trace", false},      {"--osl", "--trace", false},    {"--spread", "--trace", false},
-    {"--requests", "--trace", false}, {"--seed", "--trace", false},   {"--out", "--compare", true}};
+constexpr Pairing kPairings[] = {{"--ttft", "--best", true},
+                                 {"--tpot", "--best", true},
+                                 {"--percentile", "--best", true},
+                                 {"--top", "--best", true},
+                                 {"--max-concurrency", "--best", true},
+                                 {"--trace-rate", "--trace", true},
+                                 {"--prefix-cache", "--trace", true},
+                                 {"--restart", "--fault", true},
+                                 {"--accept", "--drafts", true},
+                                 {"--drafts", "--accept", true},
+                                 {"--timeline", "--best", false},
+                                 {"--isl", "--trace", false},
+                                 {"--osl", "--trace", false},
+                                 {"--spread", "--trace", false},
+                                 {"--requests", "--trace", false},
+                                 {"--seed", "--trace", false},
+                                 {"--out", "--compare", true}};
 
 Status check_options(const Spec& spec) {
   for (const Pairing& p : kPairings) {
@@ -132,8 +142,8 @@ Result<report::ServeMachines> machines_of(const Spec& spec) {
   for (std::size_t i = 0; i < spec.on.size(); ++i) {
     auto one = report_of(spec, i);
     if (!one && spec.on.size() == 1) return tl::make_unexpected(std::move(one).error());
-    found.machines.push_back({spec.on[i], one ? std::optional(std::move(*one)) : std::nullopt,
-                              one ? std::string() : one.error().message});
+    found.machines.push_back(
+        {spec.on[i], one ? std::optional(std::move(*one)) : std::nullopt, one ? std::string() : one.error().message});
   }
   if (std::ranges::none_of(found.machines, [](const auto& m) { return m.report.has_value(); }))
     return bad_input("{}", found.machines.front().reason);
@@ -187,12 +197,14 @@ Command add_serve(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("serve", "TTFT, TPOT and throughput of a served model on a machine");
   spec->sub = sub;
   sub->add_option("model", w.model, "config.json of Hugging Face, or a name of the catalogue");
-  sub->add_option("--on", spec->on, "the machine, as for weft bench; several times: side by side");
+  sub->add_option("--on", spec->on, "the machine, as for weft bench; several times: side by side")
+      ->allow_extra_args(false);
   sub->add_option("--engine", w.engine, "vllm, sglang or trtllm; a release: vllm-0.12")->capture_default_str();
   sub->add_option("--tp", w.plan.tp, "tensor parallel, of attention and dense layers")->capture_default_str();
   sub->add_option("--pp", w.plan.pp, "pipeline stages")->capture_default_str();
   sub->add_option("--ep", w.plan.ep, "GPUs that experts are spread over")->capture_default_str();
-  sub->add_option("--dp-attention", w.plan.dp, "replicas of attention, each with its own requests: an engine has tp x pp x dp-attention GPUs")
+  sub->add_option("--dp-attention", w.plan.dp,
+                  "replicas of attention, each with its own requests: an engine has tp x pp x dp-attention GPUs")
       ->capture_default_str();
   sub->add_option("--replicas", w.replicas, "engines that share the load")->capture_default_str();
   sub->add_option("--precision", w.plan.precision,
@@ -220,7 +232,8 @@ Command add_serve(CLI::App& app) {
   sub->add_option("--decode-engines", w.decodes, "decode engines, with --prefill")->capture_default_str();
   sub->add_option("--fault", w.faults,
                   "what is broken, as in bench: nic:0/3=down, gpu:0/5=down, rank:2=slow:1.5x (docs/faults.md): what "
-                  "users see then, and how long until the queue is empty again");
+                  "users see then, and how long until the queue is empty again")
+      ->allow_extra_args(false);
   sub->add_option("--restart", w.restart, "seconds until engines with dead GPUs are back, with --fault")
       ->capture_default_str();
   sub->add_option("--drafts", w.drafts,
@@ -229,8 +242,10 @@ Command add_serve(CLI::App& app) {
   sub->add_flag("--benchmark", w.benchmark,
                 "engines' intervals as published benchmarks set them (data/serving/engines.json)");
   sub->add_option("--price", spec->prices,
-                  "of a GPU-hour, in your currency: money per million output tokens; once, or once per machine");
-  sub->add_flag("--best", spec->best, "every plan that fills the machine, its best load, and the frontier; sizes that are given stay");
+                  "of a GPU-hour, in your currency: money per million output tokens; once, or once per machine")
+      ->allow_extra_args(false);
+  sub->add_flag("--best", spec->best,
+                "every plan that fills the machine, its best load, and the frontier; sizes that are given stay");
   sub->add_option("--ttft", w.ttft, "ms that --best allows");
   sub->add_option("--tpot", w.tpot, "ms that --best allows");
   sub->add_option("--percentile", w.percentile, "of TTFT and TPOT that must hold: 50, 90 or 99")->capture_default_str();
@@ -238,8 +253,9 @@ Command add_serve(CLI::App& app) {
   sub->add_option("--top", spec->shown, "plans that --best prints")->capture_default_str();
   sub->add_option("--compare", spec->compare, "a CSV of measured rows; errors by model, system and backend");
   sub->add_option("--out", spec->out, "write the predictions of --compare to this CSV")->check(writable);
-  sub->add_option("--svg", spec->svg,
-                  "draw the run: iterations, queue, cache over time; with --best tokens/s per GPU over tokens/s per user")
+  sub->add_option(
+         "--svg", spec->svg,
+         "draw the run: iterations, queue, cache over time; with --best tokens/s per GPU over tokens/s per user")
       ->check(writable);
   sub->add_option("--timeline", spec->timeline, "write the run in Chrome's trace format (Perfetto)")->check(writable);
   sub->add_option("--json", spec->json, "write weft.serve/1 to this file; - is stdout instead of the table")

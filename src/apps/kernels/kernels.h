@@ -73,7 +73,7 @@ class Kernels {
   double memory(double bytes) const { return bytes / (rate_ * kMemoryShare); }  // s, without launch
 
   const std::string& part() const { return part_; }
-  const std::string& title() const { return title_; }  // of the catalogue, which begins with the vendor
+  const std::string& title() const { return title_; }             // of the catalogue, which begins with the vendor
   const std::string& measured_part() const { return measured_; }  // whose shares these are
   bool has_peak(std::string_view rate) const { return peaks_.contains(std::string(rate)); }
   double memory_rate() const { return rate_; }     // bytes/s

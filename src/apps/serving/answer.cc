@@ -62,7 +62,8 @@ Status check_load(const Words& words) {
   if (!(words.restart >= 0) || !std::isfinite(words.restart))
     return bad_input("--restart {}: seconds, not below 0", words.restart);
   if (words.drafts < 0 || words.drafts > 64) return bad_input("--drafts {}: 0 to 64 tokens", words.drafts);
-  if (!(words.accept >= 0 && words.accept <= 1)) return bad_input("--accept {}: a probability from 0 to 1", words.accept);
+  if (!(words.accept >= 0 && words.accept <= 1))
+    return bad_input("--accept {}: a probability from 0 to 1", words.accept);
   if (words.replicas < 1) return bad_input("--replicas {}: a number from 1", words.replicas);
   return {};
 }
@@ -154,17 +155,16 @@ namespace {
 Result<report::ServeReport> head_of(Place& place, const Question& q, const Words& words) {
   WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine));
   WEFT_TRY(const Types types, types_of(q.shape, q.plan, q.engine, *kernels));
-  return report::ServeReport{.model = q.shape.name,
-                             .machine = words.on,
-                             .card = place.part(),
-                             .engine = q.engine.release.empty()
-                                           ? q.engine.name
-                                           : fmt::format("{} ({})", q.engine.name, q.engine.release),
-                             .precision = std::string(kernels::name(q.shape.experts() ? types.experts : types.dense)),
-                             .cache = types.cache_bytes == 1 ? "fp8" : "bf16",
-                             .input = q.load.input,
-                             .output = q.load.output,
-                             .kernels = kernels->measured_part()};
+  return report::ServeReport{
+      .model = q.shape.name,
+      .machine = words.on,
+      .card = place.part(),
+      .engine = q.engine.release.empty() ? q.engine.name : fmt::format("{} ({})", q.engine.name, q.engine.release),
+      .precision = std::string(kernels::name(q.shape.experts() ? types.experts : types.dense)),
+      .cache = types.cache_bytes == 1 ? "fp8" : "bf16",
+      .input = q.load.input,
+      .output = q.load.output,
+      .kernels = kernels->measured_part()};
 }
 
 }  // namespace
@@ -218,9 +218,10 @@ Result<report::ServeReport> best_words(const cost::MachineView& machine, const W
   words.load.concurrency = 1;
   WEFT_TRY(const Question q, understand(words));
   WEFT_TRY(Place place, Place::open(machine));
-  WEFT_TRY(const BestPlans best,
-           best_serving(place, q, words.fixed, {words.ttft * 1e-3, words.tpot * 1e-3, static_cast<int>(words.percentile)},
-                        words.most, progress));
+  WEFT_TRY(
+      const BestPlans best,
+      best_serving(place, q, words.fixed, {words.ttft * 1e-3, words.tpot * 1e-3, static_cast<int>(words.percentile)},
+                   words.most, progress));
   WEFT_TRY(report::ServeReport report, head_of(place, q, words));
   report.tried = best.tried;
   report.goal_ttft = words.ttft, report.goal_tpot = words.tpot, report.percentile = words.percentile;

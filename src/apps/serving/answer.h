@@ -18,19 +18,19 @@ struct Words {
   double trace_scale = 1;
   Load load;
   std::string prefix_cache = "lru";  // a policy of weft kv, or off
-  double price = 0;  // of a GPU-hour, in the asker's currency; 0: not asked
+  double price = 0;                  // of a GPU-hour, in the asker's currency; 0: not asked
   // Prefill engines apart from those of `plan`: "2:tp=4,ep=4", "auto:tp=1" (as many as decoding needs); empty:
   // together.
   std::string prefill;
-  int decodes = 1;               // decode engines, where they are apart
-  double ttft = 0, tpot = 0;     // ms that --best must hold; 0: not asked
-  std::int64_t percentile = 50;  // of them
-  std::int64_t most = 512;       // clients per engine that --best goes up to
+  int decodes = 1;                  // decode engines, where they are apart
+  double ttft = 0, tpot = 0;        // ms that --best must hold; 0: not asked
+  std::int64_t percentile = 50;     // of them
+  std::int64_t most = 512;          // clients per engine that --best goes up to
   std::vector<std::string> faults;  // what is broken, as in weft bench
   double restart = 300;             // s until engines with dead GPUs are back
-  int drafts = 0;                // tokens that are guessed per step, each accepted with …
-  double accept = 0;             // … this probability if those before it are
-  bool benchmark = false;        // the engines' intervals as published benchmarks set them
+  int drafts = 0;                   // tokens that are guessed per step, each accepted with …
+  double accept = 0;                // … this probability if those before it are
+  bool benchmark = false;           // the engines' intervals as published benchmarks set them
 };
 
 // Errors (bad input): an unknown model or engine, no load or several, lengths and rates that are none, an empty trace.

@@ -18,7 +18,7 @@ std::vector<Rank> sizes(bool fixed, Rank asked, Rank most) {
 std::vector<Plan> plans_of(const Shape& shape, const Plan& like, const Fixed& fixed, Rank gpus) {
   std::vector<Plan> plans;
   for (const Rank pp : sizes(fixed.pp, like.pp, 2))
-    for (const Rank stage : fixed.tp && fixed.dp ? std::vector<Rank>{like.stage()} : sizes(false, 1, gpus / pp))
+    for (const Rank stage : fixed.tp&& fixed.dp ? std::vector<Rank>{like.stage()} : sizes(false, 1, gpus / pp))
       for (const Rank dp : sizes(fixed.dp, like.dp, stage)) {
         if (dp > 1 && !fixed.dp && !shape.experts()) continue;  // replicas of the whole engine do as well
         const Rank tp = fixed.tp ? like.tp : stage / dp;

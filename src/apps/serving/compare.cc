@@ -333,8 +333,8 @@ std::string in_words(const ServingComparison& comparison) {
   std::string text = fmt::format("{} of {} rows answered.\n", comparison.answered(), comparison.rows.size());
   if (!comparison.not_read.empty())
     text += fmt::format("Columns that are not read: {}.\n", fmt::join(comparison.not_read, ", "));
-  text += fmt::format("\n{:<28} {:>5} {:>8}  {:>26}  {:>26}\n", "rows of", "rows", "answered", "TPOT median mean bias %",
-                      "TTFT median mean bias %");
+  text += fmt::format("\n{:<28} {:>5} {:>8}  {:>26}  {:>26}\n", "rows of", "rows", "answered",
+                      "TPOT median mean bias %", "TTFT median mean bias %");
   const auto cells = [](std::size_t measured, double median, double mean, double bias) {
     return measured == 0 ? fmt::format("{:>10} {:>7} {:>7}", "-", "-", "-")
                          : fmt::format("{:>10.1f} {:>7.1f} {:>+7.1f}", 100 * median, 100 * mean, 100 * bias);

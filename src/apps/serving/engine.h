@@ -44,9 +44,10 @@ struct Blocks {
 // One engine: continuous batching by iterations. Each takes the running sequences' next tokens first, then as much of
 // waiting prompts as the token budget and the cache leave (an engine that does not mix takes prompts alone, first).
 // A sequence whose next token has no room is preempted: the last one to start goes back to the queue and is computed
-// again; an engine that does not evict starts a request only where all its tokens will have room. Sequences are kept by the iteration in which they finish, so an iteration costs the same for any batch, and
-// iterations that only decode are taken together until something else happens. With drafts each iteration
-// gives every sequence the mean number of tokens.
+// again; an engine that does not evict starts a request only where all its tokens will have room. Sequences are kept by
+// the iteration in which they finish, so an iteration costs the same for any batch, and iterations that only decode are
+// taken together until something else happens. With drafts each iteration gives every sequence the mean number of
+// tokens.
 class Scheduler {
  public:
   // `tokens`: that the cache holds, of all replicas. Requires: > 0.
@@ -96,7 +97,9 @@ class Scheduler {
   void leave(Blocks blocks, double length, std::int64_t promised);
   bool has_room(const Prompt& prompt) const;
   // Tokens of blocks that requests share with the cache.
-  double shared(std::uint32_t blocks) const { return cache_ ? static_cast<double>(blocks * cache_->block_tokens()) : 0; }
+  double shared(std::uint32_t blocks) const {
+    return cache_ ? static_cast<double>(blocks * cache_->block_tokens()) : 0;
+  }
   double leased() const { return cache_ ? cache_->leased() : 0; }
   // Tokens that iterations give each sequence; iterations that give it as many.
   double gives(double iterations) const { return iterations * step_.engine().tokens_per_step(); }
@@ -119,8 +122,8 @@ class Scheduler {
   double held_ = 0, most_ = 0;                       // tokens of the cache in use, beside leased blocks
   std::optional<PrefixCache> cache_;
   double hit_tokens_ = 0;
-  double promised_ = 0;                              // … and what those that have begun will use at their ends
-  bool read_ = false;                                // the iteration before read prompts
+  double promised_ = 0;  // … and what those that have begun will use at their ends
+  bool read_ = false;    // the iteration before read prompts
   std::int64_t preemptions_ = 0;
   std::int64_t look_ = 0;  // the iteration in which new requests are looked for next
   Parts decode_parts_;

@@ -13,10 +13,10 @@ namespace weft::serving {
 struct Faulted {
   int engines = 1, lost = 0, slowed = 0;
   Point whole;
-  Point left;                // of the engines that work as before, under their new share of the load
-  Point slow;                // of those that are slowed
-  Quantiles ttft, tpot;      // over all requests
-  double tokens = 0;         // output tokens/s of all engines, of those that whole ones make (1: as many)
+  Point left;            // of the engines that work as before, under their new share of the load
+  Point slow;            // of those that are slowed
+  Quantiles ttft, tpot;  // over all requests
+  double tokens = 0;     // output tokens/s of all engines, of those that whole ones make (1: as many)
   // Where engines are lost under a rate: requests that wait when they are back, and s from the fault until the queue is
   // empty again; below 0: never.
   double waiting = 0, empty_again = 0;

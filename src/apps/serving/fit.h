@@ -23,7 +23,7 @@ struct Fitting {
 // Sequences of an iteration at most: what engines' defaults lie around.
 inline constexpr std::int64_t kMostRunning = 512;
 
-// The plan of a model on so many GPUs that share it: tensor parallel as far as its heads allow; of a model with experts
+// The plan of a model on GPUs that share it: tensor parallel as far as its heads allow; of a model with experts
 // replicas of attention for the rest, and experts spread over all. Errors (bad input): no such plan.
 Result<Plan> plan_on(const Shape& shape, Rank gpus);
 

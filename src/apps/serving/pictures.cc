@@ -27,8 +27,7 @@ class RunPicture {
  public:
   RunPicture(const Run& run, const report::ServeReport& report) : run_(run) {
     const report::ServeRow& row = report.rows.front();
-    heading(canvas_,
-            fmt::format("{} by {} on {}: {}", report.model, report.engine, report.machine, row.load),
+    heading(canvas_, fmt::format("{} by {} on {}: {}", report.model, report.engine, report.machine, row.load),
             fmt::format("{}; {} input and {} output tokens", row.plan, report.input, report.output));
     for (const Run::Sample& s : run.samples) {
       engines_ = std::max<std::size_t>(engines_, static_cast<std::size_t>(s.engine) + 1);
@@ -44,8 +43,9 @@ class RunPicture {
     if (shown < engines_)
       canvas_.text(kLeft, y - 4, fmt::format("{} more engines are not drawn", engines_ - shown), 12, Align::kLeft, 0,
                    "normal", kQuiet);
-    panel(y, "requests", std::max(most_, 1.0), {{"waiting", kFull, [](const Run::Sample& s) { return d(s.waiting); }},
-                                                {"decoding", kModel, [](const Run::Sample& s) { return d(s.running); }}});
+    panel(y, "requests", std::max(most_, 1.0),
+          {{"waiting", kFull, [](const Run::Sample& s) { return d(s.waiting); }},
+           {"decoding", kModel, [](const Run::Sample& s) { return d(s.running); }}});
     y += kPanel + 40;
     panel(y, "cache %", 100, {{"in use", kModel, [](const Run::Sample& s) { return 100 * s.used; }}});
     y += kPanel + 16;
@@ -70,9 +70,11 @@ class RunPicture {
       if (static_cast<std::size_t>(s.engine) >= shown) continue;
       auto& to = s.reads ? reads : decodes;
       const double width = time_.high / d(kColumns);
-      for (auto c = static_cast<std::size_t>(s.begin / width); c < kColumns && d(static_cast<std::int64_t>(c)) * width < s.end; ++c) {
+      for (auto c = static_cast<std::size_t>(s.begin / width);
+           c < kColumns && d(static_cast<std::int64_t>(c)) * width < s.end; ++c) {
         const double left = d(static_cast<std::int64_t>(c)) * width;
-        to[static_cast<std::size_t>(s.engine) * kColumns + c] += std::min(s.end, left + width) - std::max(s.begin, left);
+        to[static_cast<std::size_t>(s.engine) * kColumns + c] +=
+            std::min(s.end, left + width) - std::max(s.begin, left);
       }
     }
     for (std::size_t e = 0; e < shown; ++e) {
@@ -120,7 +122,8 @@ class RunPicture {
     std::vector<std::pair<double, double>> points;
     for (std::size_t c = 0; c < kColumns; ++c)
       if (of[c] >= 0)
-        points.emplace_back(kLeft + (kRight - kLeft) / d(kColumns) * static_cast<double>(c), up(std::min(of[c], up.high)));
+        points.emplace_back(kLeft + (kRight - kLeft) / d(kColumns) * static_cast<double>(c),
+                            up(std::min(of[c], up.high)));
     if (points.size() > 1) canvas_.polyline(points, line.ink, 1.5);
   }
 
@@ -142,7 +145,8 @@ std::string frontier_svg(const report::ServeReport& report) {
                       report.tried, report.input, report.output));
   double user = 1, gpu = 1;
   for (const auto* rows : {&report.rows, &report.frontier})
-    for (const report::ServeRow& r : *rows) user = std::max(user, r.tokens_per_user), gpu = std::max(gpu, r.tokens_per_gpu);
+    for (const report::ServeRow& r : *rows)
+      user = std::max(user, r.tokens_per_user), gpu = std::max(gpu, r.tokens_per_gpu);
   constexpr double kDown = 470;
   const Axis x{0, user * 1.05, kLeft, 800}, y{0, gpu * 1.08, kDown, kTop};
   for (double v = 0, step = topology::round_step(x.high, 8); v <= x.high; v += step) {
@@ -187,8 +191,11 @@ nlohmann::json run_timeline(const Run& run) {
                       {"pid", s.engine},
                       {"ts", s.begin * 1e6},
                       {"args", {{"waiting", s.waiting}, {"decoding", s.running}}}});
-    events.push_back(
-        {{"name", "cache %"}, {"ph", "C"}, {"pid", s.engine}, {"ts", s.begin * 1e6}, {"args", {{"used", 100 * s.used}}}});
+    events.push_back({{"name", "cache %"},
+                      {"ph", "C"},
+                      {"pid", s.engine},
+                      {"ts", s.begin * 1e6},
+                      {"args", {{"used", 100 * s.used}}}});
   }
   const std::size_t shown = std::min(run.done.size(), kMostRequests);
   const auto phase = [&](std::size_t id, const char* name, double begin, double end) {

@@ -119,8 +119,10 @@ Result<Engine> load_engine(std::string_view name, bool benchmark, bool apart) {
     read_sizes(e, engine);
     engine.overlapped_share = whole.value("overlapped_share", 1.0);
     engine.graph_launch = whole.value("graph_launch_us", 0.0) * 1e-6;
-    if (const json old = e.value("before", json::object()); !release.empty() && before(release, old.value("release", "")))
-      engine.overlapped = old.value("overlapped", engine.overlapped), engine.release = "before " + old.value("release", "");
+    if (const json old = e.value("before", json::object());
+        !release.empty() && before(release, old.value("release", "")))
+      engine.overlapped = old.value("overlapped", engine.overlapped),
+      engine.release = "before " + old.value("release", "");
     if (benchmark) {
       engine.first_response = whole.value("benchmark_first_response_ms", 0.0) * 1e-3;
       if (e.contains("benchmark")) read_benchmark(e["benchmark"], apart, engine);

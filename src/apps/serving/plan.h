@@ -31,12 +31,12 @@ std::string describe(const Plan& plan);
 struct Engine {
   std::string name, kernels, release;  // release: in words, where its behaviour is not that of all releases
   std::vector<std::string> vendors;    // whose cards it runs on, as the catalogue's titles begin
-  double token_budget = 8192;  // tokens of an iteration at most
-  bool mixed = true;           // prefill and decode share iterations; otherwise a prefill runs alone
-  bool overlapped = true;      // the host prepares an iteration while the GPU runs the one before
-  double overlapped_share = 1;  // of the host's time, which is then the longest of its processes
-  bool evicts = true;           // otherwise a request starts only where all its tokens have room
-  double memory_share = 0.9;   // of the card's memory that the engine uses
+  double token_budget = 8192;          // tokens of an iteration at most
+  bool mixed = true;                   // prefill and decode share iterations; otherwise a prefill runs alone
+  bool overlapped = true;              // the host prepares an iteration while the GPU runs the one before
+  double overlapped_share = 1;         // of the host's time, which is then the longest of its processes
+  bool evicts = true;                  // otherwise a request starts only where all its tokens have room
+  double memory_share = 0.9;           // of the card's memory that the engine uses
   // What the share is of: all that the engine uses (vLLM); weights and cache, the rest being for activations (SGLang);
   // what weights and activations leave, for the cache (TensorRT-LLM).
   enum class ShareOf : std::uint8_t { kAll, kWeightsAndCache, kFree } share_of = ShareOf::kAll;

@@ -102,7 +102,8 @@ TEST(Shape, QuantisationOfTheFileIsReadOnce) {
         .quantised;
   };
   const std::string int8 = R"({"num_bits": 8, "type": "int"})", float8 = R"({"num_bits": 8, "type": "float"})",
-                    int4 = R"({"num_bits": 4, "type": "int"})", fp4 = R"({"num_bits": 4, "type": "float", "group_size": 16})";
+                    int4 = R"({"num_bits": 4, "type": "int"})",
+                    fp4 = R"({"num_bits": 4, "type": "float", "group_size": 16})";
   EXPECT_EQ(group(int8, int8), "int8");
   EXPECT_EQ(group(int8, "null"), "w8a16");
   EXPECT_EQ(group(float8, float8), "fp8");
@@ -114,7 +115,8 @@ TEST(Shape, QuantisationOfTheFileIsReadOnce) {
   EXPECT_EQ(of(R"({"quant_method": "bitsandbytes", "load_in_4bit": true})").quantised, "int4");
   EXPECT_EQ(of(R"({"quant_method": "bitsandbytes", "load_in_8bit": true})").quantised, "w8a16");
   EXPECT_EQ(of(R"({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}})").quantised, "int4");
-  EXPECT_EQ(of(R"({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}})").quantised, "fp8");
+  EXPECT_EQ(of(R"({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}})").quantised,
+            "fp8");
   EXPECT_TRUE(of(R"({"quant_method": "mxfp4", "ignore": ["model.layers.*.self_attn"]})").attention_unquantised);
 }
 
@@ -124,7 +126,8 @@ TEST(Types, AQuantisationThatIsNotModelledIsRefusedByItsNameUnlessTheTypeIsAsked
   for (const char* method : {R"("gptq", "bits": 3)", R"("aqlm")", R"("bogus")"}) {
     const Shape s = *parse_shape("c.json", std::string(R"({"model_type": "llama", "hidden_size": 8, "vocab_size": 9,
       "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
-      "quantization_config": {"quant_method": )") + method + "}}");
+      "quantization_config": {"quant_method": )") +
+                                               method + "}}");
     const auto none = types_of(s, {}, engine, *kernels);
     ASSERT_FALSE(none) << method;
     EXPECT_EQ(none.error().message.find("c.json: quantization_config.quant_method "), 0U) << none.error().message;
@@ -151,13 +154,17 @@ TEST(Shape, ANameThatSaysItsTypeHasIt) {
 TEST(Shape, TheContextIsStretchedByRotaryScalingAsEnginesDo) {
   const auto of = [](const std::string& more) {
     return parse_shape("c.json", R"({"model_type": "llama", "hidden_size": 8, "vocab_size": 9, "num_hidden_layers": 1,
-      "num_attention_heads": 2, "intermediate_size": 16)" + more + "}")->longest;
+      "num_attention_heads": 2, "intermediate_size": 16)" +
+                                     more + "}")
+        ->longest;
   };
   EXPECT_EQ(of(""), 0);
   EXPECT_EQ(of(R"(, "max_position_embeddings": 4096)"), 4096);
   EXPECT_EQ(of(R"(, "max_position_embeddings": 32768, "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
-    "original_max_position_embeddings": 32768})"), 131072);
-  EXPECT_EQ(of(R"(, "max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0})"), 131072);
+    "original_max_position_embeddings": 32768})"),
+            131072);
+  EXPECT_EQ(of(R"(, "max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0})"),
+            131072);
 }
 
 TEST(Shape, AConfigWithoutAKeyThatMattersIsRefusedByItsName) {
@@ -245,8 +252,10 @@ TEST(Trace, RequestsStandInTheOrderOfArrivalFromZeroOn) {
 
 TEST(Trace, PublishedFormsAreReadWithOrWithoutAByteOrderMark) {
   for (const char* text :
-       {"\xEF\xBB\xBF" "arrival_s,input_tokens,output_tokens\n0,374,44\n4.5,396,109\n",
-        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 23:59:58.5000000,374,44\n2023-11-17 00:00:03.0000000,396,109\n",
+       {"\xEF\xBB\xBF"
+        "arrival_s,input_tokens,output_tokens\n0,374,44\n4.5,396,109\n",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 23:59:58.5000000,374,44\n2023-11-17 "
+        "00:00:03.0000000,396,109\n",
         "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,374,44,418,Conversation log\n"
         "9.5,ChatGPT,396,109,505,API log\n",
         "{\"timestamp\": 500, \"input_length\": 374, \"output_length\": 44, \"hash_ids\": [1]}\n"
@@ -272,7 +281,9 @@ TEST(Trace, AFaultNamesLineKeyAndValue) {
         {head + "1,200\n", "t:3: 2 columns, not 3"},
         {"input_tokens,output_tokens\n1,2\n", "t:2: no arrival (arrival_s"},
         {"arrival_s;input_tokens\n0;1\n", "t:1: no JSON, and no column of a CSV names input tokens"},
-        {"\xFF\xFE" "a", "t: text of 16 bits (UTF-16)"}}) {
+        {"\xFF\xFE"
+         "a",
+         "t: text of 16 bits (UTF-16)"}}) {
     const auto none = parse_trace("t", text, 1);
     ASSERT_FALSE(none) << text;
     EXPECT_EQ(none.error().message.find(said), 0U) << none.error().message;

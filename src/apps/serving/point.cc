@@ -168,7 +168,8 @@ std::function<Result<double>(double)> mover(Place& place, const Question& q, con
   const Rank pairs = std::min(q.prefill->tp, q.plan.tp);
   const Network::Group apart{2, std::max(1, std::min(place.gpus() / 2, q.prefill->gpus() * q.prefills))};
   double token = memory.token * static_cast<double>(q.prefill->tp * q.prefill->pp) / static_cast<double>(pairs);
-  if (q.shape.latent()) token /= static_cast<double>(q.prefill->tp);  // every GPU has all of it: one copy goes, in parts
+  if (q.shape.latent())
+    token /= static_cast<double>(q.prefill->tp);  // every GPU has all of it: one copy goes, in parts
   return [&place, apart, token](double tokens) {
     return place.network()(Collective::kSendReceive, apart, token * tokens);
   };
@@ -240,8 +241,13 @@ Result<Point> answer(Place& place, const Question& asked) {
     WEFT_TRY(prefill, prepare(place, q, *q.prefill));
     if (prefill.memory.cache() <= 0 || (q.load.trace.empty() && prefill.tokens < length))
       return tl::make_unexpected(refuse(place, q, *q.prefill, prefill).error());
-    pools = {prefill.step.get(), decode.step.get(), q.prefills,    q.decodes,
-             prefill.tokens,     decode.tokens,     mover(place, q, prefill.memory)};
+    pools = {prefill.step.get(),
+             decode.step.get(),
+             q.prefills,
+             q.decodes,
+             prefill.tokens,
+             decode.tokens,
+             mover(place, q, prefill.memory)};
   }
   const Load share = share_of(q);
   pools.record = q.record;
@@ -251,8 +257,7 @@ Result<Point> answer(Place& place, const Question& asked) {
   p.memory = decode.memory;
   p.cache_tokens = decode.tokens;
   if (share.rate > 0) {
-    WEFT_TRY(p.stable_rate,
-             largest_stable_rate([&](const Load& load) { return serve_apart(pools, load); }, share));
+    WEFT_TRY(p.stable_rate, largest_stable_rate([&](const Load& load) { return serve_apart(pools, load); }, share));
   } else if (!share.trace.empty()) {
     p.stable_rate = overloaded_by_trace(run);
   }

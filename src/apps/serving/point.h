@@ -19,7 +19,7 @@ struct Question {
   Engine engine;
   Load load;
   bool record = false;  // keep the run
-  double slow = 1;  // how many times as long a broken GPU computes, and so its engine
+  double slow = 1;      // how many times as long a broken GPU computes, and so its engine
 
   Rank gpus() const { return prefill ? prefills * prefill->gpus() + decodes * plan.gpus() : replicas * plan.gpus(); }
 };
@@ -43,8 +43,8 @@ struct Point {
   double prefix_hits = 0;  // share of the prompts' tokens that were cached
   std::int64_t preemptions = 0;
   std::shared_ptr<const Run> run;  // of one engine's share, or of both pools; where it is recorded
-  Memory memory;            // of the engine, or of decode engines
-  double cache_tokens = 0;  // that all replicas of attention of one engine hold
+  Memory memory;                   // of the engine, or of decode engines
+  double cache_tokens = 0;         // that all replicas of attention of one engine hold
   Rank gpus = 1;
   std::optional<double> stable_rate;  // requests/s; set where the asked rate, or that of a trace, is above it
 };

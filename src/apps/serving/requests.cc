@@ -12,7 +12,7 @@ namespace {
 // Rounds of a closed loop: benchmarks send about ten requests per client; more than a few thousand change nothing.
 constexpr std::int64_t kRounds = 10, kLeastRounds = 4, kMostRequests = 4096;
 constexpr std::uintmax_t kLargestTrace = std::uintmax_t{1} << 30;  // bytes
-constexpr std::int64_t kMostTokens = 100'000'000;  // of a request
+constexpr std::int64_t kMostTokens = 100'000'000;                  // of a request
 
 }  // namespace
 

@@ -6,9 +6,9 @@
 namespace weft::serving {
 namespace {
 
-constexpr double kGrid = 1.01;         // steps of rates
-constexpr double kMostGrowth = 0.02;   // of the number in the system, per request that comes
-constexpr double kRounds = 6;          // answers' times that a run must last until its growth counts
+constexpr double kGrid = 1.01;        // steps of rates
+constexpr double kMostGrowth = 0.02;  // of the number in the system, per request that comes
+constexpr double kRounds = 6;         // answers' times that a run must last until its growth counts
 constexpr std::int64_t kFewest = 1000, kMost = 64'000;
 
 double d(std::int64_t n) { return static_cast<double>(n); }

@@ -34,7 +34,8 @@ void StepModel::index(const LayerKind& k, const Rows& rows, Parts& parts) const 
   const double from = d(k.q_rank > 0 ? k.q_rank : shape_.hidden);
   parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.index_heads * k.index_dim), from);
   for (kernels::Sequences s : {rows.decode, rows.prefill}) {
-    s.heads = d(k.index_heads) * (s.tokens > 1 ? 1 : rows.queries), s.kv_heads = 1, s.head_dim = d(k.index_dim) / 2;  // keys alone
+    s.heads = d(k.index_heads) * (s.tokens > 1 ? 1 : rows.queries), s.kv_heads = 1,
+    s.head_dim = d(k.index_dim) / 2;  // keys alone
     s.past /= d(k.compress);
     parts.attention += kernels_.attention(s, 1);
   }
@@ -205,8 +206,8 @@ Result<Parts> StepModel::sample(double outputs) {
   return parts;
 }
 
-// One draft of each sequence: a layer like the most frequent one, behind a projection of the last layer's output and the
-// token's embedding, and the output layer (multi-token prediction, EAGLE).
+// One draft of each sequence: a layer like the most frequent one, behind a projection of the last layer's output and
+// the token's embedding, and the output layer (multi-token prediction, EAGLE).
 Result<Parts> StepModel::draft(const Rows& like, double decodes) {
   Rows rows{.tokens = like.decode.count, .decode = like.decode, .all = decodes};
   const LayerKind& kind = *std::ranges::max_element(shape_.kinds, {}, &LayerKind::count);

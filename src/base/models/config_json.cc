@@ -60,8 +60,7 @@ Attention read_attention(Keys& keys) {
     a.kv_heads = keys.count_or({"num_key_value_heads", "num_query_groups", "multi_query_group_num", "num_kv_heads",
                                 "n_head_kv", "attn_config.kv_n_heads"},
                                a.heads);
-  if (a.kv_heads == 0)
-    keys.fail(fmt::format("{}: num_key_value_heads: 0 is no count from 1", keys.file()));
+  if (a.kv_heads == 0) keys.fail(fmt::format("{}: num_key_value_heads: 0 is no count from 1", keys.file()));
   if (a.kv_heads == 0 || (keys.has("multi_query_attention") && !keys.flag("multi_query_attention", true)))
     a.kv_heads = a.heads;
   if (const auto width = keys.count({"head_dim", "kv_channels", "attention_head_dim"}); width && *width > 0) {
@@ -156,8 +155,7 @@ std::int64_t read_context(Keys& keys) {
       kind = at->get<std::string>();
   const double factor = number("factor"), trained = number("original_max_position_embeddings");
   if (!(factor >= 1 && factor <= 4096)) return named;
-  if (kind == "yarn" && trained > 0)
-    return std::max(named, static_cast<std::int64_t>(std::min(trained, 1e9) * factor));
+  if (kind == "yarn" && trained > 0) return std::max(named, static_cast<std::int64_t>(std::min(trained, 1e9) * factor));
   if (kind == "linear" || kind == "dynamic") return static_cast<std::int64_t>(static_cast<double>(named) * factor);
   return named;
 }

@@ -27,7 +27,8 @@ json below(const json& object, const char* key) {
 std::int64_t bits_of(const json& object, std::initializer_list<const char*> keys, std::int64_t otherwise) {
   for (const char* key : keys)
     if (object.is_object())
-      if (const auto at = object.find(key); at != object.end() && at->is_number_integer()) return at->get<std::int64_t>();
+      if (const auto at = object.find(key); at != object.end() && at->is_number_integer())
+        return at->get<std::int64_t>();
   return otherwise;
 }
 
@@ -134,8 +135,14 @@ std::string quantization_of_name(std::string_view name) {
   std::string word;
   std::string found;
   const auto flush = [&] {
-    for (const auto& [said, type] : {std::pair{"fp8", "fp8"}, {"nvfp4", "nvfp4"}, {"fp4", "nvfp4"}, {"mxfp4", "mxfp4"},
-                                     {"awq", "int4"}, {"gptq", "int4"}, {"int4", "int4"}, {"bf16", "bf16"}})
+    for (const auto& [said, type] : {std::pair{"fp8", "fp8"},
+                                     {"nvfp4", "nvfp4"},
+                                     {"fp4", "nvfp4"},
+                                     {"mxfp4", "mxfp4"},
+                                     {"awq", "int4"},
+                                     {"gptq", "int4"},
+                                     {"int4", "int4"},
+                                     {"bf16", "bf16"}})
       if (word == said) found = type;
     word.clear();
   };

@@ -29,8 +29,8 @@ struct ServeRow {
   double capacity = 0;
   double cache_tokens = 0, cache_used = 0;  // share
   std::int64_t requests = 0, preemptions = 0;
-  double prefix_hits = 0;     // share of the prompts' tokens that were cached
-  bool has_prefixes = false;  // the load says which prompts begin alike
+  double prefix_hits = 0;             // share of the prompts' tokens that were cached
+  bool has_prefixes = false;          // the load says which prompts begin alike
   std::optional<double> stable_rate;  // requests/s; the asked rate is above it
   bool trace = false;                 // … that of a trace
   double money = 0;                   // per million output tokens; 0: no price
@@ -42,11 +42,11 @@ struct ServeRow {
 struct ServeFault {
   std::vector<std::string> faults;
   std::int64_t engines = 1, lost = 0, slowed = 0;
-  ServeSpread ttft, tpot;     // of all requests
-  double tokens = 1;          // output tokens/s beside those without the fault
-  double restart = 0;         // s until lost engines are back
-  double waiting = 0;         // requests that wait then
-  double empty_again = 0;     // s from the fault until the queue is empty; below 0: never, 0: no engine was lost
+  ServeSpread ttft, tpot;  // of all requests
+  double tokens = 1;       // output tokens/s beside those without the fault
+  double restart = 0;      // s until lost engines are back
+  double waiting = 0;      // requests that wait then
+  double empty_again = 0;  // s from the fault until the queue is empty; below 0: never, 0: no engine was lost
   std::optional<double> stable_rate;  // of what is left; the asked rate is above it
 };
 

@@ -297,9 +297,10 @@ Result<Trace> parse_trace(std::string_view text, const std::string& file, std::i
   const auto names = cells_of(first);
   if (column_of(kInputs, names).first != nullptr) return parse_lengths(text, file, block);
   if (first[0] != '{' && first[0] != '[' && first.find_first_of(",;\t") != std::string_view::npos)
-    return bad_input("{}:1: no JSON, and no column of a CSV names input tokens (input_tokens, input_length, ContextTokens "
-                     "or Request tokens): {}",
-                     file, shown(first.substr(0, 60)));
+    return bad_input(
+        "{}:1: no JSON, and no column of a CSV names input tokens (input_tokens, input_length, ContextTokens "
+        "or Request tokens): {}",
+        file, shown(first.substr(0, 60)));
   // A list that ends on its first line is a line that is no request.
   const bool list = first[0] == '[' && json::parse(text, nullptr, false).is_array();
   const bool conversations =
