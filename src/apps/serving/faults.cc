@@ -1,6 +1,7 @@
 #include "apps/serving/faults.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "apps/serving/stable.h"
@@ -109,7 +110,12 @@ Result<Faulted> answer_with_faults(const cost::MachineView& machine, const Quest
   f.ttft = mixed(f.left.ttft, f.slow.ttft, share);
   f.tpot = mixed(f.left.tpot, f.slow.tpot, share);
   const double now = (1 - share) * f.left.tokens_per_gpu + share * f.slow.tokens_per_gpu;
-  f.tokens = now * q.replicas / (f.whole.tokens_per_gpu * f.engines);
+  // Clients are simulated in whole numbers per engine; no more of them ask than there are.
+  const auto asking = [&](int engines) {
+    const auto clients = static_cast<double>(asked.load.concurrency);
+    return clients > 0 ? clients / (std::ceil(clients / engines) * engines) : 1;
+  };
+  f.tokens = now * q.replicas * asking(q.replicas) / (f.whole.tokens_per_gpu * f.engines * asking(f.engines));
   if (asked.load.rate > 0 && f.lost > 0) WEFT_CHECK(add_recovery(place, asked, restart, f));
   return f;
 }
