@@ -58,7 +58,7 @@ TEST(Serve, BadInputIsOneLineThatNamesItAndStatusTwo) {
        {std::pair<std::string, const char*>{"serve gpt-17 --on hgx-h200 --concurrency 1",
                                             "model gpt-17: neither a config.json nor one of"},
         {model + "--tp 3 --concurrency 1", "--tp 3: does not divide the 64 heads"},
-        {model + "--tp 16 --concurrency 1", "16 GPUs, the machine has 8"},
+        {model + "--tp 16 --concurrency 1", "16 GPUs (tp 16), the machine has 8"},
         {model + "", "one of --concurrency, --rate and --trace"},
         {model + "--concurrency 1 --rate 2", "takes only one of --concurrency, --rate and --trace"},
         {model + "--concurrency 0", "--concurrency 0: 1 to 1000000"},
@@ -210,7 +210,7 @@ TEST(Fit, WhatFitsAndWhatWouldMakeItFit) {
   EXPECT_EQ(fits.code, 0) << fits.err;
   EXPECT_NE(fits.out.find("fits on H100-SXM5"), std::string::npos) << fits.out;
   EXPECT_EQ(too_large.code, 1);
-  EXPECT_NE(too_large.out.find("it fits with tp 2"), std::string::npos) << too_large.out;
+  EXPECT_NE(too_large.out.find("it fits with --gpus 2"), std::string::npos) << too_large.out;
   const json report = json::parse(weft("fit deepseek-r1 b200 --gpus 8 --precision fp4 --json -").out);
   EXPECT_EQ(report["schema"], "weft.fit/1");
   EXPECT_TRUE(report["fits"]);

@@ -45,7 +45,7 @@ Result<std::string> preset_of(const std::string& gpu) {
 
 Result<Plan> plan_on(const Shape& shape, Rank gpus) {
   std::vector<Rank> possible;
-  for (Rank tp = 1; tp <= std::min<Rank>(gpus, 1024); ++tp)
+  for (Rank tp = 1; tp <= std::clamp<Rank>(gpus, 64, 1024); ++tp)
     if (check_plan(shape, {.tp = tp})) possible.push_back(tp);
   for (auto tp = possible.rbegin(); tp != possible.rend(); ++tp) {
     if (gpus % *tp != 0 || (*tp < gpus && !shape.experts())) continue;
