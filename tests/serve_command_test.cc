@@ -40,9 +40,25 @@ TEST(Serve, BadInputIsOneLineThatNamesItAndStatusTwo) {
        {std::pair<std::string, const char*>{"serve gpt-17 --on hgx-h200 --concurrency 1",
                                             "model gpt-17: neither a config.json nor one of"},
         {model + "--tp 3 --concurrency 1", "--tp 3: does not divide the 64 heads"},
-        {model + "--tp 16 --concurrency 1", "16 GPUs, the machine has 8"},
+        {model + "--tp 16 --concurrency 1", "16 GPUs (tp 16), the machine has 8"},
         {model + "", "one of --concurrency, --rate and --trace"},
-        {model + "--concurrency 1 --rate 2", "one of --concurrency, --rate and --trace"},
+        {model + "--concurrency 1 --rate 2", "takes only one of --concurrency, --rate and --trace"},
+        {model + "--concurrency 0", "--concurrency 0: 1 to 1000000"},
+        {model + "--rate 0", "--rate 0: above 0"},
+        {model + "--concurrency 1 --requests 0", "--requests 0: 1 to"},
+        {model + "--concurrency 1 --isl 1000000000", "--isl 1000000000: 1 to 100000000 tokens"},
+        {model + "--concurrency 1 --isl 8Q", "'8Q' is no number of tokens"},
+        {model + "--concurrency 1 --isl 425000", "the context of llama-3.1-70b has 131072"},
+        {model + "--concurrency 1 --percentile 90", "--percentile is for --best"},
+        {model + "--concurrency 1 --top 3", "--top is for --best"},
+        {model + "--concurrency 1 --trace-rate 3", "--trace-rate is for --trace"},
+        {model + "--trace x.csv --isl 8", "--isl has no effect with --trace"},
+        {"serve --compare x.csv --tp 4", "--tp has no effect with --compare"},
+        {"serve deepseek-r1 --on hgx-b200 --engine sglang --tp 8 --dp-attention 8 --ep 8 --concurrency 8",
+         "needs 64 GPUs (tp 8, dp-attention 8, ep 8: tp x dp-attention of them), the machine has 8"},
+        {"serve llama-3.1-8b --on tpu-v4 --engine trtllm --concurrency 1", "--engine trtllm does not run on TPUv4"},
+        {"fit gpt2 h100 --context 8192", "--context 8192: the context of gpt2 has 1024 tokens"},
+        {"fit llama-3.1-8b h100 --gpus 3", "--gpus 3: llama-3.1-8b can be cut over 1, 2, 4"},
         {model + "--rate -2", "--rate -2"},
         {model + "--concurrency 1 --price -1", "--price -1"},
         {model + "--concurrency 1 --engine tgi", "--engine tgi: there are vllm, sglang, trtllm"},
@@ -51,7 +67,7 @@ TEST(Serve, BadInputIsOneLineThatNamesItAndStatusTwo) {
         {model + "--concurrency 1 --spread 2", "--spread 2"},
         {model + "--concurrency 1 --prefill 2:xp=1", "'xp=1' is none of tp="},
         {model + "--concurrency 1 --decode-engines 2", "needs --prefill"},
-        {model + "--concurrency 1 --tpot 5", "goals of --best"},
+        {model + "--concurrency 1 --tpot 5", "--tpot is for --best"},
         {model + "--best --concurrency 4", "--best looks for the load itself"},
         {model + "--best --percentile 75", "--percentile 75: 50, 90 or 99"},
         {model + "--trace /nowhere.csv", "/nowhere.csv"},
@@ -69,13 +85,30 @@ TEST(Serve, BadInputIsOneLineThatNamesItAndStatusTwo) {
 TEST(Serve, AnEmptyTraceAndALineWithoutTokensAreNamed) {
   const std::string file = testing::TempDir() + "/trace-" + std::to_string(getpid()) + ".csv";
   std::ofstream(file) << "arrival_s,input_tokens,output_tokens\n";
-  EXPECT_NE(weft("serve llama-3.1-8b --on dgx-h100 --trace " + file).err.find("an empty trace"), std::string::npos);
+  EXPECT_NE(weft("serve llama-3.1-8b --on dgx-h100 --trace " + file).err.find("no requests"), std::string::npos);
   std::ofstream(file) << "arrival_s,input_tokens,output_tokens\n0,10,5\n1,,5\n";
   const Answer a = weft("serve llama-3.1-8b --on dgx-h100 --trace " + file);
   EXPECT_EQ(a.code, 2);
   EXPECT_NE(a.err.find(file + ":3: "), std::string::npos) << a.err;
   std::filesystem::remove(file);
   EXPECT_EQ(weft("serve llama-3.1-8b --on dgx-h100 --trace " + kPages + "arrivals.csv").code, 0);
+}
+
+TEST(Serve, CountsOfTokensAreReadAsSizesAre) {
+  const json a = json::parse(weft("serve llama-3.1-8b --on dgx-h100 --isl 2K --osl 1 --concurrency 1 --json -").out);
+  EXPECT_EQ(a["input_tokens"], 2048);
+  // A single token has no time between tokens.
+  const Answer words = weft("serve llama-3.1-8b --on dgx-h100 --isl 2K --osl 1 --concurrency 1");
+  EXPECT_NE(words.out.find("TPOT -,"), std::string::npos) << words.out;
+  EXPECT_EQ(weft("kv size llama-3.1-70b").code, 0);
+}
+
+TEST(Serve, KernelsOfACardThatWasNotMeasuredAreSaidToBeScaled) {
+  EXPECT_NE(weft("serve llama-3.1-8b --on dgx-a100 --concurrency 1")
+                .out.find("kernels scaled from those of H100-SXM5, not measured on A100-SXM4-40GB"),
+            std::string::npos);
+  EXPECT_NE(weft("serve llama-3.1-8b --on dgx-h100 --concurrency 1").out.find("kernels as measured on H100-SXM5"),
+            std::string::npos);
 }
 
 TEST(Serve, ARateAboveCapacityIsABadAnswerWithTheStableRate) {
@@ -113,6 +146,8 @@ TEST(Serve, CompareAnswersEveryRowItCanAndABadOneEndsNothing) {
   std::ofstream(rows) << good << "bad,4\n";
   const Answer a = weft("serve --compare " + rows + " --out " + out);
   ASSERT_EQ(a.code, 0) << a.err;
+  EXPECT_EQ(a.out.find("8 of 9 rows answered."), 0U) << a.out;
+  EXPECT_NE(a.out.find("Columns that are not read: image"), std::string::npos) << a.out;
   EXPECT_NE(a.out.find("1 not answered: 2 cells, but 36 columns"), std::string::npos) << a.out;
   std::ifstream predicted(out);
   std::string line;
@@ -125,12 +160,39 @@ TEST(Serve, CompareAnswersEveryRowItCanAndABadOneEndsNothing) {
   std::filesystem::remove(out);
 }
 
+TEST(Serve, CompareNamesMissingColumnsAndPrintsNoErrorsOfWhatWasNotMeasured) {
+  const std::string rows = testing::TempDir() + "/rows-" + std::to_string(getpid()) + ".csv";
+  std::ofstream(rows) << "id,model_path,system,isl,osl\na,llama-3.1-8b,h100_sxm,8,8\n";
+  EXPECT_NE(weft("serve --compare " + rows).err.find("column backend is missing"), std::string::npos);
+  std::ofstream(rows) << "id,model_path,system,backend,isl,osl,concurrency,tp\n"
+                         "a,llama-3.1-8b,h100_sxm,vllm,128,8,1,2\nb,nothing,h100_sxm,vllm,8,8,1,1\n"
+                         "c,nothing,h100_sxm,vllm,8,8,1,1\n";
+  const Answer a = weft("serve --compare " + rows);
+  EXPECT_EQ(a.code, 1) << a.out;  // two of three rows have no answer
+  EXPECT_NE(a.out.find("1 of 3 rows answered."), std::string::npos) << a.out;
+  EXPECT_NE(a.out.find("Columns that are not read: tp."), std::string::npos) << a.out;
+  EXPECT_EQ(a.out.find(" 0.0 "), std::string::npos) << a.out;
+  EXPECT_NE(a.out.find("\nagg "), std::string::npos) << a.out;
+  std::filesystem::remove(rows);
+}
+
+TEST(Fit, GpusOfSeveralMachinesAreOfferedBeforeTypesThatTheCardLacks) {
+  const Answer a = weft("fit deepseek-r1 h100 --gpus 8");
+  EXPECT_EQ(a.code, 1) << a.out;
+  EXPECT_NE(a.out.find("it fits with --gpus 16"), std::string::npos) << a.out;
+  EXPECT_EQ(a.out.find("fp4"), std::string::npos) << a.out;
+  EXPECT_EQ(weft("fit deepseek-r1 gb200 --gpus 72").code, 0);
+  EXPECT_NE(weft("fit llama-3.1-8b a100-80gb").out.find("A100-SXM4-80GB"), std::string::npos);
+  EXPECT_NE(weft("fit llama-3.1-8b a100-pcie").out.find("A100-PCIE-80GB"), std::string::npos);
+  EXPECT_NE(weft("fit llama-3.1-8b a100").out.find("A100-SXM4-40GB"), std::string::npos);
+}
+
 TEST(Fit, WhatFitsAndWhatWouldMakeItFit) {
   const Answer fits = weft("fit llama-3.1-8b h100"), too_large = weft("fit llama-3.1-70b h100 --precision bf16");
   EXPECT_EQ(fits.code, 0) << fits.err;
   EXPECT_NE(fits.out.find("fits on H100-SXM5"), std::string::npos) << fits.out;
   EXPECT_EQ(too_large.code, 1);
-  EXPECT_NE(too_large.out.find("it fits with tp 2"), std::string::npos) << too_large.out;
+  EXPECT_NE(too_large.out.find("it fits with --gpus 2"), std::string::npos) << too_large.out;
   const json report = json::parse(weft("fit deepseek-r1 b200 --gpus 8 --precision fp4 --json -").out);
   EXPECT_EQ(report["schema"], "weft.fit/1");
   EXPECT_TRUE(report["fits"]);

@@ -79,8 +79,9 @@ Result<int> size(const Spec& spec) {
   WEFT_TRY(const std::int64_t tokens, parse_integer("--tokens", spec.tokens, 1, std::int64_t{1} << 40));
   if (spec.block_tokens < 1 || spec.block_tokens > (1 << 20))
     return bad_input("--block-tokens {}: 1 to {}", spec.block_tokens, 1 << 20);
-  WEFT_TRY(const std::string text, read_text_file(spec.config));
-  WEFT_TRY(const kv::ModelShape model, kv::parse_model(text, spec.config, spec.type));
+  WEFT_TRY(const models::Config config, models::config_of(spec.config));
+  const std::string& text = config.text;
+  WEFT_TRY(const kv::ModelShape model, kv::parse_model(text, config.file, spec.type));
   WEFT_CHECK(kv::check_tp(model, spec.tp));
   if (static_cast<double>(model.sequence_bytes(1, spec.tp)) * static_cast<double>(spec.tp) *
           static_cast<double>(tokens) >
@@ -135,7 +136,7 @@ Command add_kv(CLI::App& app) {
       app.add_subcommand("kv", "Caches of keys and values: what they take, and what they would have served");
   sub->require_subcommand(1);
   CLI::App* sizes = sub->add_subcommand("size", "What a model's cache takes, from its config.json");
-  sizes->add_option("config", spec->config, "the model's config.json")->required();
+  sizes->add_option("config", spec->config, "the model's config.json, or a name of the catalogue")->required();
   sizes->add_option("--tokens", spec->tokens, "how many tokens")->capture_default_str();
   sizes->add_option("--block-tokens", spec->block_tokens, "tokens of a block")->capture_default_str();
   sizes->add_option("--tp", spec->tp, "ranks of tensor parallelism")->capture_default_str();
@@ -155,7 +156,7 @@ Command add_kv(CLI::App& app) {
   auto fetch = std::make_shared<KvFetchSpec>();
   CLI::App* fetches =
       sub->add_subcommand("fetch", "On a modelled machine: fetch a prompt's cache, compute it again, or both");
-  fetches->add_option("config", fetch->config, "the model's config.json")->required();
+  fetches->add_option("config", fetch->config, "the model's config.json, or a name of the catalogue")->required();
   fetches->add_option("--on", fetch->on, "the machine: a preset, a preset with options, or a file");
   fetches->add_option("--calibration", fetch->calibration, "constants from this file (weft calibrate --from)");
   fetches

@@ -3,9 +3,9 @@
 #include <map>
 
 #include "apps/cli/tiers.h"
+#include "base/models/model.h"
 #include "base/report/kv.h"
 #include "base/text.h"
-#include "base/text_file.h"
 #include "move/kv/choice.h"
 #include "move/kv/model.h"
 
@@ -54,8 +54,8 @@ Result<int> kv_fetch(const KvFetchSpec& spec) {
   if (spec.block_tokens < 1 || spec.block_tokens > (1 << 20))
     return bad_input("--block-tokens {}: 1 to {}", spec.block_tokens, 1 << 20);
   WEFT_TRY(const auto lengths, lengths_of(spec.tokens));
-  WEFT_TRY(const std::string text, read_text_file(spec.config));
-  WEFT_TRY(const kv::ModelShape model, kv::parse_model(text, spec.config, spec.type));
+  WEFT_TRY(const models::Config config, models::config_of(spec.config));
+  WEFT_TRY(const kv::ModelShape model, kv::parse_model(config.text, config.file, spec.type));
   WEFT_CHECK(kv::check_tp(model, spec.tp));
   WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
   report::KvFetchReport r{.config = spec.config,

@@ -30,7 +30,9 @@ constexpr std::array<Type, kPrecisions> kTypes = {{{"bfloat16", "bf16", 2, 2},
                                                    {"nvfp4", "fp4", 0.5625, 0.5625},
                                                    {"w4a16_mxfp4", "bf16", 0.53125, 2},
                                                    {"w4a8_mxfp4_mxfp8", "fp8", 0.53125, 1},
-                                                   {"int4_wo", "bf16", 0.53125, 2}}};
+                                                   {"int4_wo", "bf16", 0.53125, 2},
+                                                   {"int8", "int8", 1, 1},
+                                                   {"w8a16", "bf16", 1, 2}}};
 constexpr std::array<std::string_view, kKinds> kNames = {"gemm",   "moe",         "prefill",
                                                          "decode", "mla_prefill", "mla_decode"};
 
@@ -52,6 +54,10 @@ std::vector<Precision> nearest(Precision p) {
       return {kNvfp4, kFp8, kBf16};
     case kInt4A16:
       return {kMxfp4A16, kBf16};
+    case kInt8:
+      return {kFp8, kBf16};
+    case kW8A16:
+      return {kInt4A16, kBf16};
     case kBf16:
       break;
   }
@@ -111,12 +117,15 @@ Result<Kernels> Kernels::load(std::string_view part_name, std::string_view softw
   if (part == nullptr || part->figure("memory_rate") == nullptr)
     return bad_input("accelerator '{}' is not in the catalogue (weft catalog)", part_name);
   Kernels k;
-  k.part_ = part->name;
-  for (const char* rate : {"bf16", "fp8", "fp4"})
+  k.part_ = part->name, k.title_ = part->title;
+  for (const char* rate : {"bf16", "fp8", "fp4", "int8"})
     if (const auto* figure = part->figure(rate)) k.peaks_[rate] = figure->value * 1e12;
   if (!k.peaks_.contains("bf16"))
     if (const auto* figure = part->figure("fp16")) k.peaks_["bf16"] = figure->value * 1e12;
   if (!k.peaks_.contains("bf16")) return bad_input("{}: the catalogue has no 16-bit peak for it", part_name);
+  // Data sheets of cards with FP8 give INT8 its rate, but for Blackwell Ultra, which has little of it.
+  if (!k.has_peak("int8") && k.has_peak("fp8") && part->title.find("Ultra") == std::string::npos)
+    k.peaks_["int8"] = k.peaks_["fp8"];
   // A data sheet that names FP4 alone (B300): FP8 is twice the 16-bit peak there as on its siblings.
   if (k.has_peak("fp4") && !k.has_peak("fp8")) k.peaks_["fp8"] = 2 * k.peaks_["bf16"];
   k.rate_ = part->figure("memory_rate")->value * 1e9;

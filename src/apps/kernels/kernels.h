@@ -19,9 +19,9 @@ enum class Kind : std::uint8_t { kGemm, kExperts, kPrefill, kDecode, kLatentPref
 inline constexpr int kKinds = 6;
 std::string_view name(Kind kind);
 
-// Types of a GEMM: weights, and the activations that they meet.
-enum class Precision : std::uint8_t { kBf16, kFp8, kFp8Block, kNvfp4, kMxfp4A16, kMxfp4A8, kInt4A16 };
-inline constexpr int kPrecisions = 7;
+// Types of a GEMM: weights, and the activations that they meet. kW8A16: weights of 8 bits, whole numbers or not.
+enum class Precision : std::uint8_t { kBf16, kFp8, kFp8Block, kNvfp4, kMxfp4A16, kMxfp4A8, kInt4A16, kInt8, kW8A16 };
+inline constexpr int kPrecisions = 9;
 std::string_view name(Precision precision);
 double weight_bytes(Precision precision);  // of an element, with its share of scales
 double activation_bytes(Precision precision);
@@ -73,6 +73,7 @@ class Kernels {
   double memory(double bytes) const { return bytes / (rate_ * kMemoryShare); }  // s, without launch
 
   const std::string& part() const { return part_; }
+  const std::string& title() const { return title_; }             // of the catalogue, which begins with the vendor
   const std::string& measured_part() const { return measured_; }  // whose shares these are
   bool has_peak(std::string_view rate) const { return peaks_.contains(std::string(rate)); }
   double memory_rate() const { return rate_; }     // bytes/s
@@ -86,8 +87,8 @@ class Kernels {
   double time(const Constants& c, Precision precision, double flop, double bytes) const;
   double peak(Precision precision) const;
 
-  std::string part_, measured_;
-  std::map<std::string, double> peaks_;  // FLOP/s by "bf16", "fp8", "fp4"
+  std::string part_, title_, measured_;
+  std::map<std::string, double> peaks_;  // FLOP/s by "bf16", "fp8", "fp4", "int8"
   double rate_ = 0, memory_ = 0;
   double multiprocessors_ = 0;
   double launch_share_ = 1;

@@ -3,8 +3,9 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "apps/serving/best.h"
+#include "apps/serving/faults.h"
 #include "base/text.h"
+#include "move/kv/replay.h"
 
 namespace weft::serving {
 namespace {
@@ -45,17 +46,24 @@ Status read_prefill(const std::string& text, Question& q) {
 Status check_load(const Words& words) {
   const Load& l = words.load;
   const int given = (l.concurrency != 0 ? 1 : 0) + (l.rate != 0 ? 1 : 0) + (words.trace.empty() ? 0 : 1);
-  if (given != 1) return bad_input("weft serve needs one of --concurrency, --rate and --trace");
+  if (given == 0) return bad_input("weft serve needs one of --concurrency, --rate and --trace");
+  if (given > 1) return bad_input("weft serve takes only one of --concurrency, --rate and --trace");
   if (l.concurrency < 0 || l.concurrency > 1'000'000)
     return bad_input("--concurrency {}: 1 to 1000000 clients", l.concurrency);
   if (!(l.rate >= 0) || l.rate > 1e6) return bad_input("--rate {}: above 0 requests/s, at most 1000000", l.rate);
-  if (l.input < 1 || l.input > 100'000'000) return bad_input("--isl {}: a number of tokens from 1", l.input);
-  if (l.output < 1 || l.output > 100'000'000) return bad_input("--osl {}: a number of tokens from 1", l.output);
+  constexpr std::int64_t kMost = 100'000'000;
+  if (l.input < 1 || l.input > kMost) return bad_input("--isl {}: 1 to {} tokens", l.input, kMost);
+  if (l.output < 1 || l.output > kMost) return bad_input("--osl {}: 1 to {} tokens", l.output, kMost);
   if (!(l.spread > 0 && l.spread <= 1)) return bad_input("--spread {}: above 0 and at most 1", l.spread);
   if (l.requests < 0 || l.requests > 10'000'000) return bad_input("--requests {}: 1 to 10000000", l.requests);
   if (!(words.trace_scale > 0)) return bad_input("--trace-rate {}: a factor above 0", words.trace_scale);
   if (!(words.price >= 0) || !std::isfinite(words.price))
     return bad_input("--price {}: of a GPU-hour, not below 0", words.price);
+  if (!(words.restart >= 0) || !std::isfinite(words.restart))
+    return bad_input("--restart {}: seconds, not below 0", words.restart);
+  if (words.drafts < 0 || words.drafts > 64) return bad_input("--drafts {}: 0 to 64 tokens", words.drafts);
+  if (!(words.accept >= 0 && words.accept <= 1))
+    return bad_input("--accept {}: a probability from 0 to 1", words.accept);
   if (words.replicas < 1) return bad_input("--replicas {}: a number from 1", words.replicas);
   return {};
 }
@@ -73,6 +81,7 @@ Result<Question> understand(const Words& words) {
   Question q;
   WEFT_TRY(q.shape, load_shape(words.model));
   WEFT_TRY(q.engine, load_engine(words.engine, words.benchmark, !words.prefill.empty()));
+  q.engine.drafts = words.drafts, q.engine.accept = words.accept;
   q.plan = words.plan;
   q.replicas = words.replicas;
   q.load = words.load;
@@ -85,8 +94,18 @@ Result<Question> understand(const Words& words) {
   } else if (words.decodes != 1) {
     return bad_input("--decode-engines {}: needs --prefill", words.decodes);
   }
+  q.load.policy.reset();
+  if (words.prefix_cache != "off") {
+    WEFT_TRY(q.load.policy, kv::parse_policy(words.prefix_cache));
+    if (q.load.policy == kv::Policy::kClairvoyant)
+      return bad_input("--prefix-cache {}: no engine knows the future: lru, lfu, s3-fifo or off", words.prefix_cache);
+  }
   if (!words.trace.empty()) {
-    WEFT_TRY(q.load.trace, read_trace(words.trace, words.trace_scale));
+    WEFT_TRY(ReadTrace read, read_trace(words.trace, words.trace_scale));
+    q.load.trace = std::move(read.requests), q.load.prefixes = std::move(read.prefixes);
+    for (const Request& r : q.load.trace)
+      if (const Status fits = check_context(q.shape, r.input, r.output); !fits)
+        return bad_input("{}:{}: {}", words.trace, r.line, fits.error().message);
     double input = 0, output = 0;  // means, for the cache's share of windows and states
     for (const Request& r : q.load.trace)
       input += static_cast<double>(r.input), output += static_cast<double>(r.output);
@@ -114,7 +133,7 @@ report::ServeRow row_of(const Question& q, const Point& p, double price) {
                     {"experts", d.experts * 1e3},        {"small kernels", d.small * 1e3},
                     {"tensor parallel", d.tensor * 1e3}, {"expert exchange", d.exchange * 1e3},
                     {"pipeline", d.pipeline * 1e3},      {"waiting for the host", d.host * 1e3}};
-  row.step = p.step * 1e3, row.batch = p.batch;
+  row.step = p.step * 1e3, row.batch = p.batch, row.tokens_per_step = q.engine.tokens_per_step();
   row.tokens_per_gpu = p.tokens_per_gpu, row.input_per_gpu = p.input_per_gpu, row.tokens_per_user = p.tokens_per_user;
   row.requests_per_second = p.requests_per_second;
   row.memory = {{"weights", p.memory.weights},
@@ -124,7 +143,9 @@ report::ServeRow row_of(const Question& q, const Point& p, double price) {
   row.capacity = p.memory.capacity;
   row.cache_tokens = p.cache_tokens, row.cache_used = p.cache_used;
   row.requests = static_cast<std::int64_t>(p.requests), row.preemptions = p.preemptions;
+  row.prefix_hits = p.prefix_hits, row.has_prefixes = q.load.prefixes != nullptr;
   row.stable_rate = p.stable_rate;
+  row.trace = !q.load.trace.empty();
   if (price > 0 && p.tokens_per_gpu > 0) row.money = price / 3600 / p.tokens_per_gpu * 1e6;
   return row;
 }
@@ -134,20 +155,22 @@ namespace {
 Result<report::ServeReport> head_of(Place& place, const Question& q, const Words& words) {
   WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine));
   WEFT_TRY(const Types types, types_of(q.shape, q.plan, q.engine, *kernels));
-  return report::ServeReport{.model = q.shape.name,
-                             .machine = words.on,
-                             .card = place.part(),
-                             .engine = q.engine.name,
-                             .precision = std::string(kernels::name(q.shape.experts() ? types.experts : types.dense)),
-                             .cache = types.cache_bytes == 1 ? "fp8" : "bf16",
-                             .input = q.load.input,
-                             .output = q.load.output,
-                             .kernels = kernels->measured_part()};
+  return report::ServeReport{
+      .model = q.shape.name,
+      .machine = words.on,
+      .card = place.part(),
+      .engine = q.engine.release.empty() ? q.engine.name : fmt::format("{} ({})", q.engine.name, q.engine.release),
+      .precision = std::string(kernels::name(q.shape.experts() ? types.experts : types.dense)),
+      .cache = types.cache_bytes == 1 ? "fp8" : "bf16",
+      .input = q.load.input,
+      .output = q.load.output,
+      .kernels = kernels->measured_part()};
 }
 
 }  // namespace
 
-Result<report::ServeReport> serve_words(const cost::MachineView& machine, const Words& words) {
+Result<report::ServeReport> serve_words(const cost::MachineView& machine, const Words& words,
+                                        std::shared_ptr<const Run>* run) {
   WEFT_TRY(Question q, understand(words));
   WEFT_TRY(Place place, Place::open(machine));
   if (q.prefill && q.prefills == 0) {
@@ -155,9 +178,28 @@ Result<report::ServeReport> serve_words(const cost::MachineView& machine, const 
     WEFT_CHECK(check_plan(q.shape, q.plan));
     WEFT_TRY(q.prefills, matching_prefills(place, q));
   }
-  WEFT_TRY(const Point p, answer(place, q));
   WEFT_TRY(report::ServeReport report, head_of(place, q, words));
-  report.rows.push_back(row_of(q, p, words.price));
+  q.record = run != nullptr;
+  if (words.faults.empty()) {
+    WEFT_TRY(const Point p, answer(place, q));
+    if (run != nullptr) *run = p.run;
+    report.rows.push_back(row_of(q, p, words.price));
+    return report;
+  }
+  WEFT_TRY(const Faulted f, answer_with_faults(machine, q, words.faults, words.restart));
+  if (run != nullptr) *run = f.whole.run;
+  report.rows.push_back(row_of(q, f.whole, words.price));
+  report.fault = report::ServeFault{.faults = words.faults,
+                                    .engines = f.engines,
+                                    .lost = f.lost,
+                                    .slowed = f.slowed,
+                                    .ttft = in_ms(f.ttft),
+                                    .tpot = in_ms(f.tpot),
+                                    .tokens = f.tokens,
+                                    .restart = words.restart,
+                                    .waiting = f.waiting,
+                                    .empty_again = f.empty_again,
+                                    .stable_rate = f.slow.stable_rate ? f.slow.stable_rate : f.left.stable_rate};
   return report;
 }
 
@@ -166,6 +208,7 @@ Result<report::ServeReport> best_words(const cost::MachineView& machine, const W
   Words words = asked;
   if (words.load.concurrency != 0 || words.load.rate != 0 || !words.trace.empty())
     return bad_input("--best looks for the load itself: no --concurrency, --rate or --trace");
+  if (!words.faults.empty()) return bad_input("--fault is for one plan, not for --best");
   if (!words.prefill.empty()) return bad_input("--best compares plans of one pool: no --prefill");
   if (!(words.ttft >= 0) || !(words.tpot >= 0)) return bad_input("--ttft and --tpot: milliseconds, not below 0");
   if (words.percentile != 50 && words.percentile != 90 && words.percentile != 99)
@@ -175,9 +218,10 @@ Result<report::ServeReport> best_words(const cost::MachineView& machine, const W
   words.load.concurrency = 1;
   WEFT_TRY(const Question q, understand(words));
   WEFT_TRY(Place place, Place::open(machine));
-  WEFT_TRY(const BestPlans best,
-           best_serving(place, q, {words.ttft * 1e-3, words.tpot * 1e-3, static_cast<int>(words.percentile)},
-                        words.most, progress));
+  WEFT_TRY(
+      const BestPlans best,
+      best_serving(place, q, words.fixed, {words.ttft * 1e-3, words.tpot * 1e-3, static_cast<int>(words.percentile)},
+                   words.most, progress));
   WEFT_TRY(report::ServeReport report, head_of(place, q, words));
   report.tried = best.tried;
   report.goal_ttft = words.ttft, report.goal_tpot = words.tpot, report.percentile = words.percentile;
@@ -207,13 +251,15 @@ nlohmann::json to_json(const ServingComparison& c) {
     errors.push_back({{"of", e.name},
                       {"rows", e.rows},
                       {"answered", e.answered},
+                      {"tpot_measured", e.tpot_measured},
+                      {"ttft_measured", e.ttft_measured},
                       {"tpot_median", e.tpot_median},
                       {"tpot_mean", e.tpot_mean},
                       {"tpot_bias", e.tpot_bias},
                       {"ttft_median", e.ttft_median},
                       {"ttft_mean", e.ttft_mean},
                       {"ttft_bias", e.ttft_bias}});
-  return {{"schema", "weft.serve-compare/1"}, {"errors", errors}, {"rows", rows}};
+  return {{"schema", "weft.serve-compare/1"}, {"errors", errors}, {"rows", rows}, {"columns_not_read", c.not_read}};
 }
 
 }  // namespace weft::serving

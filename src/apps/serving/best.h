@@ -14,6 +14,11 @@ struct Goal {
   int percentile = 50;        // 50, 90 or 99
 };
 
+// Which sizes of a plan are asked for and stay as they are.
+struct Fixed {
+  bool tp = false, pp = false, dp = false, ep = false, replicas = false;
+};
+
 // One plan on the whole machine, and its point with most output tokens/s per GPU that holds the goal.
 struct RankedPlan {
   Question question;  // with the replicas that fill the machine, and the concurrency of the point
@@ -33,10 +38,12 @@ struct BestPlans {
 };
 
 // All plans that fill the machine: tp, attention-DP and EP in powers of two, two pipeline stages where nothing else
-// fits, each with 1, 2, 4, … clients per engine up to `most`. `question`: the model, engine, precision and lengths; its
-// plan's sizes and load are not looked at. `progress`: called before each plan; may be empty. Errors (bad input): no
-// plan fits, with the reason.
-Result<BestPlans> best_serving(Place& place, const Question& question, const Goal& goal, std::int64_t most,
+// fits, but for the sizes that are fixed. Each with 1, 2, 4, … clients per engine up to `most`, then between the last
+// that holds the goal and the first that does not. `question`: the model, engine, precision, lengths and fixed sizes;
+// its load is not looked at. `progress`: called before each plan; may be empty. Errors (bad input): no plan fits, with
+// the reason.
+Result<BestPlans> best_serving(Place& place, const Question& question, const Fixed& fixed, const Goal& goal,
+                               std::int64_t most,
                                const std::function<void(std::size_t plan, std::size_t plans)>& progress);
 
 }  // namespace weft::serving

@@ -1,6 +1,7 @@
 #include "apps/serving/compare.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -113,7 +114,11 @@ Result<Question> question_of(const Row& row) {
   // are of exact lengths.
   const bool apart = text_of(row, "mode") == "disagg";
   const bool benchmark = !text_of(row, "measured_on").empty();
-  WEFT_TRY(q.engine, load_engine(text_of(row, "backend"), benchmark, apart));
+  std::string engine = text_of(row, "backend");
+  if (const std::string version = text_of(row, "backend_version");
+      !version.empty() && std::isdigit(static_cast<unsigned char>(version[0])) != 0 && !apart)
+    engine += "-" + version;
+  WEFT_TRY(q.engine, load_engine(engine, benchmark, apart));
   WEFT_TRY(q.plan, plan_of(row, apart ? "decode_" : ""));
   if (apart) {
     WEFT_TRY(q.prefill, plan_of(row, "prefill_"));
@@ -220,12 +225,31 @@ ErrorOf error_of(const std::vector<ComparedRow>& rows, const std::string& name, 
     if (r.tpot > 0) tpot_signs.push_back(r.said_tpot / r.tpot - 1), tpot.push_back(std::abs(tpot_signs.back()));
     if (r.ttft > 0) ttft_signs.push_back(r.said_ttft / r.ttft - 1), ttft.push_back(std::abs(ttft_signs.back()));
   }
+  e.tpot_measured = tpot.size(), e.ttft_measured = ttft.size();
   e.tpot_median = median(tpot), e.tpot_mean = mean(tpot), e.tpot_bias = median(tpot_signs);
   e.ttft_median = median(ttft), e.ttft_mean = mean(ttft), e.ttft_bias = median(ttft_signs);
   return e;
 }
 
 }  // namespace
+
+std::size_t ServingComparison::answered() const {
+  return static_cast<std::size_t>(std::ranges::count_if(rows, &ComparedRow::answered));
+}
+
+const RowColumns& columns_of_rows() {
+  static const RowColumns columns = [] {
+    RowColumns c{.needed = {"id", "model_path", "system", "backend", "isl", "osl"},
+                 .optional = {"backend_version", "concurrency", "batch_size", "decode_batch_size", "mode",
+                              "measured_on", "precision", "gemm_quant_mode", "moe_quant_mode", "prefill_num_workers",
+                              "decode_num_workers", "silicon_ttft_ms", "silicon_tpot_ms"}};
+    for (const char* pool : {"", "prefill_", "decode_"})
+      for (const char* size : {"tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size"})
+        c.optional.push_back(std::string(pool) + size);
+    return c;
+  }();
+  return columns;
+}
 
 std::vector<ErrorOf> ServingComparison::errors() const {
   std::vector<ErrorOf> all{error_of(rows, "all", [](const ComparedRow&) { return true; })};
@@ -244,8 +268,14 @@ Result<ServingComparison> compare_serving(std::string_view file, std::string_vie
   const auto lines = cells_of(text);
   if (lines.size() < 2) return bad_input("{}: no rows below a line of columns", file);
   const auto& columns = lines.front();
-  if (std::ranges::find(columns, "id") == columns.end()) return bad_input("{}: column id is missing", file);
+  const auto has = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::ranges::find(list, name) != list.end();
+  };
+  for (const std::string& name : columns_of_rows().needed)
+    if (!has(columns, name)) return bad_input("{}: column {} is missing", file, name);
   ServingComparison found;
+  for (const std::string& name : columns)
+    if (!has(columns_of_rows().needed, name) && !has(columns_of_rows().optional, name)) found.not_read.push_back(name);
   Places places;
   for (std::size_t l = 1; l < lines.size(); ++l) {
     if (progress) progress(l, lines.size() - 1);
@@ -255,7 +285,7 @@ Result<ServingComparison> compare_serving(std::string_view file, std::string_vie
                   .model = row["model_path"],
                   .system = row["system"],
                   .backend = row["backend"],
-                  .mode = row["mode"]};
+                  .mode = row["mode"].empty() ? "agg" : row["mode"]};
     if (lines[l].size() != columns.size()) {
       r.reason = fmt::format("{} cells, but {} columns", lines[l].size(), columns.size());
       found.rows.push_back(std::move(r));
@@ -300,12 +330,19 @@ std::string predictions_csv(const ServingComparison& comparison) {
 }
 
 std::string in_words(const ServingComparison& comparison) {
-  std::string text = fmt::format("{:<28} {:>5} {:>8}  {:>26}  {:>26}\n", "rows of", "rows", "answered",
-                                 "TPOT median mean bias %", "TTFT median mean bias %");
+  std::string text = fmt::format("{} of {} rows answered.\n", comparison.answered(), comparison.rows.size());
+  if (!comparison.not_read.empty())
+    text += fmt::format("Columns that are not read: {}.\n", fmt::join(comparison.not_read, ", "));
+  text += fmt::format("\n{:<28} {:>5} {:>8}  {:>26}  {:>26}\n", "rows of", "rows", "answered",
+                      "TPOT median mean bias %", "TTFT median mean bias %");
+  const auto cells = [](std::size_t measured, double median, double mean, double bias) {
+    return measured == 0 ? fmt::format("{:>10} {:>7} {:>7}", "-", "-", "-")
+                         : fmt::format("{:>10.1f} {:>7.1f} {:>+7.1f}", 100 * median, 100 * mean, 100 * bias);
+  };
   for (const ErrorOf& e : comparison.errors())
-    text += fmt::format("{:<28} {:>5} {:>8}  {:>10.1f} {:>7.1f} {:>+7.1f}  {:>10.1f} {:>7.1f} {:>+7.1f}\n", e.name,
-                        e.rows, e.answered, 100 * e.tpot_median, 100 * e.tpot_mean, 100 * e.tpot_bias,
-                        100 * e.ttft_median, 100 * e.ttft_mean, 100 * e.ttft_bias);
+    text += fmt::format("{:<28} {:>5} {:>8}  {}  {}\n", e.name.empty() ? "(not said)" : e.name, e.rows, e.answered,
+                        cells(e.tpot_measured, e.tpot_median, e.tpot_mean, e.tpot_bias),
+                        cells(e.ttft_measured, e.ttft_median, e.ttft_mean, e.ttft_bias));
   std::map<std::string, std::size_t> reasons;
   for (const ComparedRow& r : comparison.rows)
     if (!r.answered()) ++reasons[r.reason];

@@ -13,8 +13,50 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-void Scheduler::add(std::int64_t id, std::int64_t input, std::int64_t output, double, bool ready) {
-  incoming_.push_back({id, input, ready ? 0 : input, output, ready});
+void Scheduler::add(std::int64_t id, std::int64_t input, std::int64_t output, bool ready, Blocks blocks) {
+  if (idle()) read_ = false;
+  incoming_.push_back({id, input, ready ? 0 : input, output, ready, blocks});
+}
+
+bool Scheduler::has_room(const Prompt& p) const {
+  const double others = leased();
+  if (!step_.engine().evicts) return promised_ + others + d(p.tokens + p.output) <= tokens_;
+  return held_ + others + d(p.tokens) + gives(d(running())) + 1 <= tokens_;
+}
+
+// The longest prefix that is in the cache is not computed again, but for the last token, whose output is needed.
+void Scheduler::start(Prompt& p, double now, Outcome& out) {
+  if (cache_ && !p.ready && p.blocks.count > 0) {
+    p.hits = cache_->begin(cache_->of(p.blocks.first, p.blocks.count));
+    const auto known = std::min(p.tokens - 1, static_cast<std::int64_t>(shared(p.hits)));
+    p.left = p.tokens - known;
+    hit_tokens_ += d(known);
+  }
+  const double own = d(p.tokens) - shared(p.hits);
+  held_ += own, promised_ += own + d(p.output);
+  if (cache_) cache_->trim(held_);
+  out.started.push_back({p.id, now});
+}
+
+// Its prompt is computed: `left` tokens of it are still to be made. Its whole blocks belong to the cache from here on.
+void Scheduler::join(const Prompt& p, std::int64_t left) {
+  Blocks blocks = p.ready || !cache_ ? Blocks{} : p.blocks;
+  if (blocks.count > 0) {
+    cache_->computed(cache_->of(blocks.first, blocks.count), p.hits);
+    const double given = shared(blocks.count) - shared(p.hits);
+    held_ -= given, promised_ -= given;
+  }
+  if (left < 1) return leave(blocks, d(p.tokens), p.tokens + p.output);
+  promised_ -= d(p.output - left);
+  decoding_.emplace(iteration_ + takes(left), Sequence{p.id, p.tokens, left, iteration_, blocks});
+  context_ += d(p.tokens);
+}
+
+// A sequence of `length` tokens gives back what it held, and `promised` tokens at its end.
+void Scheduler::leave(Blocks blocks, double length, std::int64_t promised) {
+  if (blocks.count > 0) cache_->end(cache_->of(blocks.first, blocks.count));
+  const double in_blocks = shared(blocks.count);
+  held_ -= length - in_blocks, promised_ -= d(promised) - in_blocks;
 }
 
 // The last sequence to start computes again later what it had.
@@ -23,9 +65,11 @@ void Scheduler::preempt() {
   for (auto at = decoding_.begin(); at != decoding_.end(); ++at)
     if (at->second.born >= last->second.born) last = at;
   const Sequence s = last->second;
-  const std::int64_t made = iteration_ - s.born, length = s.length + made;
-  context_ -= d(length), held_ -= d(length);
-  waiting_.push_front({s.id, length, length, s.output - made, false});
+  const double made = gives(d(iteration_ - s.born));
+  context_ -= d(s.length) + made;
+  leave(s.blocks, d(s.length) + made, s.length + s.output);
+  const std::int64_t whole = std::min(s.output - 1, static_cast<std::int64_t>(std::llround(made)));
+  waiting_.push_front({s.id, s.length + whole, s.length + whole, s.output - whole, false, s.blocks});
   decoding_.erase(last);
   ++preemptions_;
 }
@@ -33,15 +77,19 @@ void Scheduler::preempt() {
 // Takes what fits of prompts into the iteration. True: something was taken.
 bool Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, double now, Outcome& out) {
   const Engine& engine = step_.engine();
-  double budget = engine.token_budget * d(step_.plan().dp) - (engine.mixed ? d(running()) : 0);
+  const double stages = d(step_.plan().pp), replicas = d(step_.plan().dp);  // each works on a batch of its own
+  double budget = engine.token_budget * replicas * stages - (engine.mixed ? d(running()) : 0);
+  const double own = std::max(1.0, budget / replicas);  // of the replica that reads a prompt
   bool taken = false;
   const auto read = [&](Prompt& p) {
-    const double chunk = std::min(budget, d(p.left));
-    work.prefills += 1;
-    work.prefill_tokens += chunk;
-    work.prefill_past += d(p.tokens - p.left);
-    p.left -= static_cast<std::int64_t>(chunk);
-    budget -= chunk;
+    const double tokens = std::floor(std::min({budget, own, d(p.left)}));
+    const double chunks = std::min(stages, std::ceil(tokens * stages / own));
+    work.prefills += chunks;
+    work.prefill_tokens += tokens;
+    work.prefill_past += chunks * d(p.tokens - p.left) + tokens * (chunks - 1) / 2;
+    if (!read_) work.behind = std::max(work.behind, chunks - 1);
+    p.left -= static_cast<std::int64_t>(tokens);
+    budget -= tokens;
     taken = true;
   };
   for (Prompt& p : reading_)
@@ -51,13 +99,12 @@ bool Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, double n
     incoming_.clear();
     look_ = iteration_ + interval();
   }
-  while (!waiting_.empty() && (reading_.empty() || reading_.back().left == 0)) {
+  while (!waiting_.empty() && (replicas > 1 || reading_.empty() || reading_.back().left == 0)) {
     Prompt p = waiting_.front();
     if (!p.ready && budget < 1) break;
-    if (held_ + d(p.tokens) + d(running()) + 1 > tokens_) break;
+    if (!has_room(p)) break;
     waiting_.pop_front();
-    held_ += d(p.tokens);
-    out.started.push_back({p.id, now});
+    start(p, now, out);
     if (!p.ready) read(p);
     if (p.ready) taken = true;
     reading_.push_back(p);
@@ -72,13 +119,15 @@ bool Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, double n
 
 void Scheduler::decode_for(double iterations, double end, Outcome& out) {
   iteration_ += static_cast<std::int64_t>(iterations);
-  const double added = iterations * d(running());
+  const double added = gives(iterations) * d(running());
   context_ += added, held_ += added;
-  most_ = std::max(most_, held_);
+  most_ = std::max(most_, held_ + leased());
+  if (cache_) cache_->trim(held_);
   while (!decoding_.empty() && decoding_.begin()->first <= iteration_) {
     const Sequence& s = decoding_.begin()->second;
-    const double length = d(s.length + iteration_ - s.born);
-    context_ -= length, held_ -= length;
+    const double length = d(s.length) + gives(d(iteration_ - s.born));
+    context_ -= length;
+    leave(s.blocks, length, s.length + s.output);
     out.finished.push_back({s.id, end});
     decoding_.erase(decoding_.begin());
   }
@@ -86,27 +135,25 @@ void Scheduler::decode_for(double iterations, double end, Outcome& out) {
 
 Result<Scheduler::Outcome> Scheduler::advance(double now, double until, double most) {
   Outcome out{.end = now};
-  while (held_ + d(running()) > tokens_ && running() > 1) preempt();
+  while (held_ + leased() + gives(d(running())) > tokens_ && running() > 1) preempt();
   std::vector<Prompt> complete;
   Work work;
   const bool taken = take_prompts(work, complete, now, out);
   // Sequences that come with their caches join without any work.
   for (const Prompt& p : complete)
-    if (p.ready) {
-      decoding_.emplace(iteration_ + p.output, Sequence{p.id, p.tokens, p.output, iteration_});
-      context_ += d(p.tokens);
-    }
+    if (p.ready) join(p, p.output);
   std::erase_if(complete, [](const Prompt& p) { return p.ready; });
   const bool decodes = running() > 0 && (step_.engine().mixed || work.prefills == 0);
   if (!decodes && work.prefills == 0) {
     if (!taken && !waiting_.empty())
-      return bad_input("a request of {} tokens does not fit into a cache of {:.0f} tokens", waiting_.front().tokens,
-                       tokens_);
+      return bad_input("a request of {} tokens does not fit into a cache of {:.0f} tokens",
+                       waiting_.front().tokens + (step_.engine().evicts ? 0 : waiting_.front().output), tokens_);
     return out;
   }
   if (decodes) work.decodes = d(running()), work.context = context_;
   work.outputs = work.decodes + d(std::ssize(complete));
   WEFT_TRY(Parts parts, step_(work));
+  read_ = work.prefills > 0;
   if (work.prefills > 0) {
     out.end = now + parts.total();
     prefill_seconds_ += parts.total();
@@ -114,31 +161,27 @@ Result<Scheduler::Outcome> Scheduler::advance(double now, double until, double m
     if (decodes) batch_ += work.decodes, decode_for(1, out.end, out);
     for (const Prompt& p : complete) {
       out.first.push_back({p.id, out.end});
-      if (p.output <= 1) {
-        held_ -= d(p.tokens);
-        out.finished.push_back({p.id, out.end});
-        continue;
-      }
-      decoding_.emplace(iteration_ + p.output - 1, Sequence{p.id, p.tokens, p.output - 1, iteration_});
-      context_ += d(p.tokens);
+      join(p, p.output - 1);
+      if (p.output <= 1) out.finished.push_back({p.id, out.end});
     }
-    most_ = std::max(most_, held_);
+    most_ = std::max(most_, held_ + leased());
+    if (cache_) cache_->trim(held_);
     return out;
   }
   // Decoding alone: until a sequence finishes, the cache is full or `until` has come, at most.
   double n = d(decoding_.begin()->first - iteration_);
-  n = std::min(n, std::max(1.0, std::floor((tokens_ - held_) / work.decodes)));
+  n = std::min(n, std::max(1.0, std::floor((tokens_ - held_ - leased()) / gives(work.decodes))));
   n = std::min(n, most);
   if (!incoming_.empty() && look_ > iteration_) n = std::min(n, d(look_ - iteration_));
   double each = parts.total();
   if (n > 1) {
     Work last = work;
-    last.context += (n - 1) * work.decodes;
+    last.context += gives((n - 1) * work.decodes);
     WEFT_TRY(const Parts then, step_(last));
     each = (parts.total() + then.total()) / 2;
     if (until < kNever && now + n * each > until) {
       n = std::clamp(std::ceil((until - now) / each), 1.0, n);
-      last.context = work.context + (n - 1) * work.decodes;
+      last.context = work.context + gives((n - 1) * work.decodes);
       WEFT_TRY(const Parts sooner, step_(last));
       each = (parts.total() + sooner.total()) / 2;
       parts += sooner;
@@ -158,6 +201,7 @@ Result<Scheduler::Outcome> Scheduler::advance(double now, double until, double m
 
 void Scheduler::account(Run& run) const {
   run.preemptions += preemptions_;
+  run.hit_tokens += hit_tokens_;
   run.cache_used = std::max(run.cache_used, cache_used());
   run.decode += decode_parts_;
   run.decode_seconds += decode_seconds_, run.prefill_seconds += prefill_seconds_;
@@ -177,6 +221,8 @@ class Cluster {
   Cluster(const Pools& pools, const Load& load) : pools_(pools), load_(load), source_(load) {
     for (int i = 0; i < pools.prefills; ++i) engines_.push_back({Scheduler(*pools.prefill, pools.prefill_tokens)});
     for (int i = 0; i < pools.decodes; ++i) engines_.push_back({Scheduler(*pools.decode, pools.decode_tokens)});
+    if (load.prefixes && load.policy)
+      for (Running& e : engines_) e.scheduler.keep(*load.prefixes, *load.policy);
     requests_.reserve(static_cast<std::size_t>(source_.count()));
   }
 
@@ -205,7 +251,7 @@ class Cluster {
         const std::int64_t id = moving_.top().second;
         moving_.pop();
         const Request& r = requests_[static_cast<std::size_t>(id)];
-        give(decode_engine(), id, r.input + 1, r.output - 1, moved, true);
+        give(decode_engine(), id, r.input + 1, r.output - 1, moved, true, {});
         continue;
       }
       // Engines beside this one may send it requests: it does not run far ahead of them.
@@ -241,11 +287,12 @@ class Cluster {
   }
   std::size_t decode_engine() const { return least(prefill_engines(), engines_.size()); }
 
-  void give(std::size_t engine, std::int64_t id, std::int64_t input, std::int64_t output, double now, bool ready) {
+  void give(std::size_t engine, std::int64_t id, std::int64_t input, std::int64_t output, double now, bool ready,
+            Blocks blocks) {
     Running& e = engines_[engine];
     if (e.scheduler.idle()) e.free = std::max(e.free, now);
     ++e.load;
-    e.scheduler.add(id, input, output, now, ready);
+    e.scheduler.add(id, input, output, ready, blocks);
   }
   void arrive(double now) {
     Request r = source_.next(now);
@@ -253,9 +300,9 @@ class Cluster {
     requests_.push_back(r);
     // A prefill engine makes the first token; the others are made where the cache goes.
     if (apart())
-      give(least(0, prefill_engines()), id, r.input, 1, now, false);
+      give(least(0, prefill_engines()), id, r.input, 1, now, false, {r.first_block, r.blocks});
     else
-      give(decode_engine(), id, r.input, r.output, now, false);
+      give(decode_engine(), id, r.input, r.output, now, false, {r.first_block, r.blocks});
   }
   void finish(std::int64_t id, double time) {
     Request& r = requests_[static_cast<std::size_t>(id)];
@@ -268,6 +315,9 @@ class Cluster {
     const bool reads = apart() && engine < prefill_engines();
     WEFT_TRY(const Scheduler::Outcome out, e.scheduler.advance(now, until, engines_.size() > 1 ? kAhead : 1e9));
     e.free = out.end;
+    if (pools_.record && out.end > now)
+      run_.samples.push_back({static_cast<int>(engine), now, out.end, e.scheduler.reads(), e.scheduler.waiting(),
+                              e.scheduler.running(), e.scheduler.used()});
     for (const auto& s : out.started)
       if (Request& r = requests_[static_cast<std::size_t>(s.id)]; r.started < 0) r.started = s.time;
     for (const auto& f : out.first) {

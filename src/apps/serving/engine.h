@@ -1,8 +1,11 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "apps/serving/requests.h"
@@ -16,24 +19,44 @@ struct Run {
   double seconds = 0;         // until the last one finished
   std::int64_t preemptions = 0;
   double cache_used = 0;                           // largest share of the cache
+  double hit_tokens = 0;                           // of prompts, that were in the prefix cache
   Parts decode;                                    // time by parts of iterations that decode only, …
   double decode_seconds = 0, prefill_seconds = 0;  // … and of all iterations of either kind
   double iterations = 0, decode_iterations = 0;
   double batch = 0;  // sequences that decode, on average over iterations
+  // An iteration, or several that only decode; of a recorded run.
+  struct Sample {
+    int engine = 0;
+    double begin = 0, end = 0;
+    bool reads = false;
+    std::int64_t waiting = 0, running = 0;  // requests
+    double used = 0;                        // share of the cache
+  };
+  std::vector<Sample> samples;
+};
+
+// Where a prompt's blocks stand in the prefixes.
+struct Blocks {
+  std::uint64_t first = 0;
+  std::uint32_t count = 0;
 };
 
 // One engine: continuous batching by iterations. Each takes the running sequences' next tokens first, then as much of
 // waiting prompts as the token budget and the cache leave (an engine that does not mix takes prompts alone, first).
 // A sequence whose next token has no room is preempted: the last one to start goes back to the queue and is computed
-// again. Sequences are kept by the iteration in which they finish, so an iteration costs the same for any batch, and
-// iterations that only decode are taken together until something else happens.
+// again; an engine that does not evict starts a request only where all its tokens will have room. Sequences are kept by
+// the iteration in which they finish, so an iteration costs the same for any batch, and iterations that only decode are
+// taken together until something else happens. With drafts each iteration gives every sequence the mean number of
+// tokens.
 class Scheduler {
  public:
   // `tokens`: that the cache holds, of all replicas. Requires: > 0.
   Scheduler(StepModel& step, double tokens) : step_(step), tokens_(tokens) {}
+  // From here on it keeps blocks of prompts. `prefixes` must outlive it.
+  void keep(const Prefixes& prefixes, kv::Policy policy) { cache_.emplace(prefixes, policy, tokens_); }
 
   // Puts a request into the queue; its prompt is computed already when `ready`.
-  void add(std::int64_t id, std::int64_t input, std::int64_t output, double now, bool ready = false);
+  void add(std::int64_t id, std::int64_t input, std::int64_t output, bool ready = false, Blocks blocks = {});
   bool idle() const { return incoming_.empty() && waiting_.empty() && reading_.empty() && decoding_.empty(); }
 
   struct Event {
@@ -51,7 +74,10 @@ class Scheduler {
 
   std::int64_t preemptions() const { return preemptions_; }
   double cache_used() const { return most_ / tokens_; }
-  double held() const { return held_; }
+  // The last iteration read prompts; requests that wait or are being read; share of the cache in use.
+  bool reads() const { return read_; }
+  std::int64_t waiting() const { return std::ssize(incoming_) + std::ssize(waiting_) + std::ssize(reading_); }
+  double used() const { return (held_ + leased()) / tokens_; }
   std::int64_t running() const { return std::ssize(decoding_); }
   void account(Run& run) const;
 
@@ -59,10 +85,27 @@ class Scheduler {
   struct Prompt {
     std::int64_t id, tokens, left, output;  // tokens to compute, of them not yet; tokens still to make
     bool ready = false;
+    Blocks blocks = {};
+    std::uint32_t hits = 0;  // of its blocks, that were there
   };
   struct Sequence {
     std::int64_t id, length, output, born;  // length at `born`, the iteration of its first token here
+    Blocks blocks = {};
   };
+  void start(Prompt& prompt, double now, Outcome& out);
+  void join(const Prompt& prompt, std::int64_t left);
+  void leave(Blocks blocks, double length, std::int64_t promised);
+  bool has_room(const Prompt& prompt) const;
+  // Tokens of blocks that requests share with the cache.
+  double shared(std::uint32_t blocks) const {
+    return cache_ ? static_cast<double>(blocks * cache_->block_tokens()) : 0;
+  }
+  double leased() const { return cache_ ? cache_->leased() : 0; }
+  // Tokens that iterations give each sequence; iterations that give it as many.
+  double gives(double iterations) const { return iterations * step_.engine().tokens_per_step(); }
+  std::int64_t takes(std::int64_t tokens) const {
+    return std::max<std::int64_t>(1, std::llround(std::ceil(static_cast<double>(tokens) / gives(1) - 1e-9)));
+  }
   void decode_for(double iterations, double now, Outcome& out);
   void preempt();
   std::int64_t interval() const {
@@ -76,7 +119,11 @@ class Scheduler {
   std::multimap<std::int64_t, Sequence> decoding_;   // by the iteration in which they finish
   std::int64_t iteration_ = 0;                       // of decoding
   double context_ = 0;                               // cached tokens of sequences that decode
-  double held_ = 0, most_ = 0;                       // tokens of the cache in use
+  double held_ = 0, most_ = 0;                       // tokens of the cache in use, beside leased blocks
+  std::optional<PrefixCache> cache_;
+  double hit_tokens_ = 0;
+  double promised_ = 0;  // … and what those that have begun will use at their ends
+  bool read_ = false;    // the iteration before read prompts
   std::int64_t preemptions_ = 0;
   std::int64_t look_ = 0;  // the iteration in which new requests are looked for next
   Parts decode_parts_;
@@ -94,6 +141,7 @@ struct Pools {
   int prefills = 1, decodes = 1;
   double prefill_tokens = 0, decode_tokens = 0;  // that the cache of one engine holds
   std::function<Result<double>(double tokens)> move;
+  bool record = false;  // samples of the run
 };
 Result<Run> serve_apart(const Pools& pools, const Load& load);
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "apps/training/traffic.h"
 
@@ -13,7 +15,9 @@ class Network {
  public:
   using Group = training::Traffic::Group;
 
-  explicit Network(const cost::MachineView& machine) : traffic_(machine) {}
+  // `troubled`: nodes that are worse than the others.
+  explicit Network(const cost::MachineView& machine, std::vector<int> troubled = {})
+      : traffic_(machine, std::move(troubled)) {}
   // Seconds. `bytes`: of the larger side of the collective. Errors: those of training::Traffic.
   Result<double> operator()(Collective collective, Group group, double bytes);
   Rank gpus() const { return traffic_.gpus(); }

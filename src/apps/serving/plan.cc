@@ -1,6 +1,8 @@
 #include "apps/serving/plan.h"
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -45,6 +47,49 @@ void add_cache(Memory& m, const LayerKind& k, const Plan& plan, double count, in
   if (k.window == 0 || k.compress > 1) m.token += count * (entry + d(k.index_dim)) / d(k.compress) * bytes;
 }
 
+// Whether a release comes before another one, both as numbers with dots.
+bool before(std::string_view release, std::string_view other) {
+  while (!release.empty() || !other.empty()) {
+    int a = 0, b = 0;
+    for (auto [text, value] : {std::pair{&release, &a}, {&other, &b}}) {
+      const auto [end, bad] = std::from_chars(text->data(), text->data() + text->size(), *value);
+      text->remove_prefix(static_cast<std::size_t>(end - text->data()));
+      while (!text->empty() && text->front() != '.') text->remove_prefix(1);  // rc3, post1
+      if (!text->empty()) text->remove_prefix(1);
+    }
+    if (a != b) return a < b;
+  }
+  return false;
+}
+
+void read_sizes(const json& e, Engine& engine) {
+  engine.token_budget = e.value("token_budget", engine.token_budget);
+  engine.mixed = e.value("mixed", true);
+  engine.overlapped = e.value("overlapped", true);
+  engine.evicts = e.value("evicts", true);
+  engine.vendors = e.value("vendors", engine.vendors);
+  engine.memory_share = e.value("memory_share", engine.memory_share);
+  const std::string of = e.value("memory_share_of", "all");
+  engine.share_of = of == "weights and cache" ? Engine::ShareOf::kWeightsAndCache
+                    : of == "free"            ? Engine::ShareOf::kFree
+                                              : Engine::ShareOf::kAll;
+  engine.host = e.value("host_us", 0.0) * 1e-6;
+  engine.host_per_sequence = e.value("host_per_sequence_us", 0.0) * 1e-6;
+  engine.small_kernel = e.value("small_kernel_us", 0.0) * 1e-6;
+  engine.prefill_host_per_layer = e.value("prefill_host_per_layer_us", 0.0) * 1e-6;
+  engine.first_response = e.value("first_response_ms", 0.0) * 1e-3;
+  engine.block_tokens = e.value("block_tokens", engine.block_tokens);
+  engine.launch_share = e.value("launch_share", 1.0);
+}
+
+void read_benchmark(const json& b, bool apart, Engine& engine) {
+  engine.overlapped = b.value("overlapped", engine.overlapped);
+  engine.receive_interval = b.value("receive_interval", std::int64_t{1});
+  engine.receive_interval_few = b.value("receive_interval_few", engine.receive_interval);
+  engine.stream_interval =
+      b.value(apart ? "stream_interval_apart" : "stream_interval", b.value("stream_interval", std::int64_t{1}));
+}
+
 }  // namespace
 
 std::string describe(const Plan& plan) {
@@ -64,32 +109,23 @@ std::vector<std::string> engine_names() {
 
 Result<Engine> load_engine(std::string_view name, bool benchmark, bool apart) {
   WEFT_TRY(const json whole, engines());
+  const std::size_t dash = name.find('-');
+  const std::string_view release = dash == std::string_view::npos ? "" : name.substr(dash + 1);
+  if (dash != std::string_view::npos && (release.empty() || std::isdigit(static_cast<unsigned char>(release[0])) == 0))
+    return bad_input("--engine {}: the release is no number like 0.12", name);
   for (const json& e : whole["engines"]) {
-    if (e.value("name", "") != name) continue;
-    Engine engine{.name = std::string(name), .kernels = e.value("kernels", "")};
-    engine.token_budget = e.value("token_budget", engine.token_budget);
-    engine.mixed = e.value("mixed", true);
-    engine.overlapped = e.value("overlapped", true);
-    engine.memory_share = e.value("memory_share", engine.memory_share);
-    const std::string of = e.value("memory_share_of", "all");
-    engine.share_of = of == "weights and cache" ? Engine::ShareOf::kWeightsAndCache
-                      : of == "free"            ? Engine::ShareOf::kFree
-                                                : Engine::ShareOf::kAll;
-    engine.host = e.value("host_us", 0.0) * 1e-6;
-    engine.host_per_sequence = e.value("host_per_sequence_us", 0.0) * 1e-6;
-    engine.small_kernel = e.value("small_kernel_us", 0.0) * 1e-6;
-    engine.prefill_host_per_layer = e.value("prefill_host_per_layer_us", 0.0) * 1e-6;
-    engine.first_response = e.value("first_response_ms", 0.0) * 1e-3;
-    engine.block_tokens = e.value("block_tokens", engine.block_tokens);
-    engine.launch_share = e.value("launch_share", 1.0);
+    if (e.value("name", "") != name.substr(0, dash)) continue;
+    Engine engine{.name = e.value("name", ""), .kernels = e.value("kernels", "")};
+    read_sizes(e, engine);
+    engine.overlapped_share = whole.value("overlapped_share", 1.0);
     engine.graph_launch = whole.value("graph_launch_us", 0.0) * 1e-6;
-    if (benchmark && e.contains("benchmark")) {
-      const json& b = e["benchmark"];
-      engine.overlapped = b.value("overlapped", engine.overlapped);
-      engine.receive_interval = b.value("receive_interval", std::int64_t{1});
-      engine.receive_interval_few = b.value("receive_interval_few", engine.receive_interval);
-      engine.stream_interval =
-          b.value(apart ? "stream_interval_apart" : "stream_interval", b.value("stream_interval", std::int64_t{1}));
+    if (const json old = e.value("before", json::object());
+        !release.empty() && before(release, old.value("release", "")))
+      engine.overlapped = old.value("overlapped", engine.overlapped),
+      engine.release = "before " + old.value("release", "");
+    if (benchmark) {
+      engine.first_response = whole.value("benchmark_first_response_ms", 0.0) * 1e-3;
+      if (e.contains("benchmark")) read_benchmark(e["benchmark"], apart, engine);
     }
     json cache = e.value("cache_bytes", json::object());
     if (benchmark && e.contains("benchmark")) cache.update(e["benchmark"].value("cache_bytes", json::object()));
@@ -103,6 +139,8 @@ Result<Engine> load_engine(std::string_view name, bool benchmark, bool apart) {
 
 Result<Types> types_of(const Shape& shape, const Plan& plan, const Engine& engine, const kernels::Kernels& kernels) {
   std::string asked = plan.precision;
+  if (asked.empty() && !shape.not_modelled.empty())
+    return bad_input("{}; --precision says what its weights are like", shape.not_modelled);
   if (asked.empty())
     asked = shape.quantised.empty()                                    ? "bf16"
             : shape.quantised == "mxfp4" || shape.quantised == "nvfp4" ? "fp4"
@@ -121,11 +159,16 @@ Result<Types> types_of(const Shape& shape, const Plan& plan, const Engine& engin
     const Precision dense = mx ? Precision::kBf16 : has ? Precision::kNvfp4 : Precision::kInt4A16;
     t = {dense, mx || shape.latent() ? Precision::kBf16 : dense, experts, engine.cache_bytes_fp4};
   } else if (asked == "int4") {
-    const bool experts_only = shape.attention_unquantised || shape.experts();
+    // All of a file that leaves nothing out; where 4 bits are asked for, the experts alone.
+    const bool experts_only = shape.attention_unquantised || (shape.experts() && shape.quantised != "int4");
     t.experts = Precision::kInt4A16;
     t.dense = t.attention = experts_only ? Precision::kBf16 : Precision::kInt4A16;
+  } else if (asked == "int8" || asked == "w8a16") {
+    const Precision p = asked == "int8" ? Precision::kInt8 : Precision::kW8A16;
+    t.dense = t.experts = p;
+    if (!shape.attention_unquantised) t.attention = p;
   } else if (asked != "bf16") {
-    return bad_input("--precision {}: there are bf16, fp8, fp8_block, fp4 and int4", asked);
+    return bad_input("--precision {}: there are bf16, fp8, fp8_block, fp4, int4, int8 and w8a16", asked);
   }
   if (!plan.experts.empty() && plan.experts != plan.precision && shape.experts()) {
     Plan other = plan;
@@ -142,6 +185,19 @@ Result<Types> types_of(const Shape& shape, const Plan& plan, const Engine& engin
   else if (!plan.cache.empty())
     return bad_input("--kv-dtype {}: there are bf16 and fp8", plan.cache);
   return t;
+}
+
+Status check_context(const Shape& shape, std::int64_t input, std::int64_t output) {
+  if (shape.longest <= 0 || input + output <= shape.longest) return {};
+  return bad_input("{} input and {} output tokens: the context of {} has {} (max_position_embeddings)", input, output,
+                   shape.name, shape.longest);
+}
+
+Status check_card(const Engine& engine, const kernels::Kernels& kernels) {
+  const auto runs = [&](const std::string& vendor) { return kernels.title().starts_with(vendor); };
+  if (engine.vendors.empty() || std::ranges::any_of(engine.vendors, runs)) return {};
+  return bad_input("--engine {} does not run on {} ({}); it runs on cards of {}", engine.name, kernels.part(),
+                   kernels.title(), fmt::join(engine.vendors, ", "));
 }
 
 Status check_plan(const Shape& shape, const Plan& plan) {
@@ -178,14 +234,18 @@ Memory memory_of(const Shape& shape, const Plan& plan, const Engine& engine, con
   m.reserved = kReserved;
   const double tp = d(plan.tp), h = d(shape.hidden), pp = d(plan.pp), matrices = d(shape.matrices);
   double widest = 0;
+  // Drafts are made by a layer like the most frequent one, behind a projection of two vectors.
+  const LayerKind* draft = engine.drafts > 0 ? &*std::ranges::max_element(shape.kinds, {}, &LayerKind::count) : nullptr;
+  if (draft != nullptr) m.weights += 2 * h * h / tp * kernels::weight_bytes(types.dense);
   for (const LayerKind& k : shape.kinds) {
-    const double count = d(k.count) / pp;
+    const double count = d(k.count) / pp + (&k == draft ? 1 : 0);
     const double width = k.expert_hidden > 0 ? d(k.expert_hidden) : h;
     m.weights += count * d(k.mixer_parameters) / tp * kernels::weight_bytes(types.attention);
     m.weights += count * matrices * h * d(k.ffn + k.shared_ffn) / tp * kernels::weight_bytes(types.dense);
     m.weights += count * 2 * h * d(k.expert_hidden) * kernels::weight_bytes(types.dense);
-    m.weights +=
-        count * matrices * width * d(k.experts * k.expert_ffn) / d(plan.stage()) * kernels::weight_bytes(types.experts);
+    // GPUs that do not divide the experts hold redundant copies: all have as many as the fullest.
+    const double experts = std::ceil(d(k.experts) / d(plan.ep)) / d(plan.moe_tp());
+    m.weights += count * matrices * width * experts * d(k.expert_ffn) * kernels::weight_bytes(types.experts);
     m.weights += count * h * d(k.experts) * 2;
     widest = std::max(widest, std::max(d(k.ffn), d(k.top_k * k.expert_ffn) / d(plan.dp)) / tp);
     add_cache(m, k, plan, count, types.cache_bytes);

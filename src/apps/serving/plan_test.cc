@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "apps/serving/requests.h"
+#include "move/kv/replay.h"
 
 namespace weft::serving {
 namespace {
@@ -94,7 +95,76 @@ TEST(Shape, QuantisationOfTheFileIsReadOnce) {
   EXPECT_EQ(of(R"({"quant_method": "modelopt", "quant_algo": "NVFP4"})").quantised, "nvfp4");
   EXPECT_EQ(of(R"({"quant_method": "awq", "bits": 4})").quantised, "int4");
   EXPECT_EQ(of(R"({"quant_method": 7})").quantised, "");
+  // Bits and type decide, not the method's name alone.
+  const auto group = [&](const std::string& weights, const std::string& inputs) {
+    return of(R"({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": )" + weights +
+              R"(, "input_activations": )" + inputs + "}}}")
+        .quantised;
+  };
+  const std::string int8 = R"({"num_bits": 8, "type": "int"})", float8 = R"({"num_bits": 8, "type": "float"})",
+                    int4 = R"({"num_bits": 4, "type": "int"})",
+                    fp4 = R"({"num_bits": 4, "type": "float", "group_size": 16})";
+  EXPECT_EQ(group(int8, int8), "int8");
+  EXPECT_EQ(group(int8, "null"), "w8a16");
+  EXPECT_EQ(group(float8, float8), "fp8");
+  EXPECT_EQ(group(int4, "null"), "int4");
+  EXPECT_EQ(group(fp4, fp4), "nvfp4");
+  EXPECT_EQ(group(int4, int8), "");
+  EXPECT_EQ(of(R"({"quant_method": "fbgemm_fp8"})").quantised, "fp8");
+  EXPECT_EQ(of(R"({"quant_method": "gptq", "bits": 8})").quantised, "w8a16");
+  EXPECT_EQ(of(R"({"quant_method": "bitsandbytes", "load_in_4bit": true})").quantised, "int4");
+  EXPECT_EQ(of(R"({"quant_method": "bitsandbytes", "load_in_8bit": true})").quantised, "w8a16");
+  EXPECT_EQ(of(R"({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}})").quantised, "int4");
+  EXPECT_EQ(of(R"({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}}})").quantised,
+            "fp8");
   EXPECT_TRUE(of(R"({"quant_method": "mxfp4", "ignore": ["model.layers.*.self_attn"]})").attention_unquantised);
+}
+
+TEST(Types, AQuantisationThatIsNotModelledIsRefusedByItsNameUnlessTheTypeIsAsked) {
+  const auto kernels = kernels::Kernels::load("H200-SXM5", "vllm");
+  const Engine engine = *load_engine("vllm");
+  for (const char* method : {R"("gptq", "bits": 3)", R"("aqlm")", R"("bogus")"}) {
+    const Shape s = *parse_shape("c.json", std::string(R"({"model_type": "llama", "hidden_size": 8, "vocab_size": 9,
+      "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+      "quantization_config": {"quant_method": )") +
+                                               method + "}}");
+    const auto none = types_of(s, {}, engine, *kernels);
+    ASSERT_FALSE(none) << method;
+    EXPECT_EQ(none.error().message.find("c.json: quantization_config.quant_method "), 0U) << none.error().message;
+    EXPECT_TRUE(types_of(s, {.precision = "int4"}, engine, *kernels)) << method;
+  }
+}
+
+TEST(Types, WeightsOfEightBitsTakeAByteAndMeetWhatTheFileSays) {
+  const auto a100 = kernels::Kernels::load("A100-SXM4-80GB", "vllm");
+  using enum kernels::Precision;
+  EXPECT_DOUBLE_EQ(kernels::weight_bytes(kInt8), 1);
+  EXPECT_DOUBLE_EQ(kernels::weight_bytes(kW8A16), 1);
+  // INT8 has twice the 16-bit rate on an A100; weights alone in 8 bits compute in 16.
+  EXPECT_LT(a100->gemm(kInt8, 8192, 8192, 8192), 0.7 * a100->gemm(kW8A16, 8192, 8192, 8192));
+}
+
+TEST(Shape, ANameThatSaysItsTypeHasIt) {
+  EXPECT_EQ(shape("qwen3-235b-a22b").quantised, "");
+  EXPECT_EQ(shape("Qwen/Qwen3-235B-A22B-FP8").quantised, "fp8_block");
+  EXPECT_EQ(shape("nvidia/DeepSeek-R1-NVFP4").quantised, "nvfp4");
+  EXPECT_EQ(shape("meta-llama/Llama-3.1-8B-Instruct-FP8").quantised, "fp8");
+}
+
+TEST(Shape, TheContextIsStretchedByRotaryScalingAsEnginesDo) {
+  const auto of = [](const std::string& more) {
+    return parse_shape("c.json", R"({"model_type": "llama", "hidden_size": 8, "vocab_size": 9, "num_hidden_layers": 1,
+      "num_attention_heads": 2, "intermediate_size": 16)" +
+                                     more + "}")
+        ->longest;
+  };
+  EXPECT_EQ(of(""), 0);
+  EXPECT_EQ(of(R"(, "max_position_embeddings": 4096)"), 4096);
+  EXPECT_EQ(of(R"(, "max_position_embeddings": 32768, "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+    "original_max_position_embeddings": 32768})"),
+            131072);
+  EXPECT_EQ(of(R"(, "max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0})"),
+            131072);
 }
 
 TEST(Shape, AConfigWithoutAKeyThatMattersIsRefusedByItsName) {
@@ -164,9 +234,90 @@ TEST(Types, FourBitsFollowTheFileAndTheCard) {
   EXPECT_EQ(types_of(shape("deepseek-v3"), {.precision = "fp4"}, engine, *b200)->experts, kNvfp4);
   EXPECT_EQ(types_of(shape("deepseek-v3"), {.precision = "fp4"}, engine, *b200)->attention, kBf16);
   EXPECT_EQ(types_of(shape("kimi-k2.5"), {}, engine, *h100)->experts, kInt4A16);
-  EXPECT_EQ(types_of(shape("qwen3-235b-a22b"), {}, engine, *h100)->dense, kFp8Block);
+  EXPECT_EQ(types_of(shape("qwen3-235b-a22b-fp8"), {}, engine, *h100)->dense, kFp8Block);
+  EXPECT_EQ(types_of(shape("qwen3-235b-a22b"), {}, engine, *h100)->dense, kBf16);
   EXPECT_FALSE(types_of(shape("deepseek-v3"), {.precision = "fp3"}, engine, *b200));
   EXPECT_FALSE(types_of(shape("deepseek-v3"), {.cache = "int8"}, engine, *b200));
+}
+
+TEST(Trace, RequestsStandInTheOrderOfArrivalFromZeroOn) {
+  const auto t = parse_trace("t.csv", "arrival_s,input_tokens,output_tokens\n5,100,10\n1,200,20\n3,300,30\n", 2);
+  ASSERT_TRUE(t) << t.error().message;
+  const auto& r = t->requests;
+  ASSERT_EQ(r.size(), 3U);
+  EXPECT_EQ(r[0].input, 200);
+  EXPECT_DOUBLE_EQ(r[0].arrival, 0);
+  EXPECT_DOUBLE_EQ(r[2].arrival, 2);
+}
+
+TEST(Trace, PublishedFormsAreReadWithOrWithoutAByteOrderMark) {
+  for (const char* text :
+       {"\xEF\xBB\xBF"
+        "arrival_s,input_tokens,output_tokens\n0,374,44\n4.5,396,109\n",
+        "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 23:59:58.5000000,374,44\n2023-11-17 "
+        "00:00:03.0000000,396,109\n",
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,374,44,418,Conversation log\n"
+        "9.5,ChatGPT,396,109,505,API log\n",
+        "{\"timestamp\": 500, \"input_length\": 374, \"output_length\": 44, \"hash_ids\": [1]}\n"
+        "{\"timestamp\": 5000, \"input_length\": 396, \"output_length\": 109, \"hash_ids\": [1, 2]}\n"}) {
+    const auto t = parse_trace("t", text, 1);
+    ASSERT_TRUE(t) << text << t.error().message;
+    ASSERT_EQ(t->requests.size(), 2U);
+    EXPECT_EQ(t->requests[1].input, 396);
+    EXPECT_EQ(t->requests[1].output, 109);
+    EXPECT_NEAR(t->requests[1].arrival, 4.5, 1e-6) << text;
+  }
+}
+
+TEST(Trace, AFaultNamesLineKeyAndValue) {
+  const std::string head = "arrival_s,input_tokens,output_tokens\n0,100,10\n";
+  for (const auto& [text, said] :
+       {std::pair<std::string, const char*>{head + "1,abc,20\n", "t:3: input_tokens 'abc' is not a whole number"},
+        {head + "1,100.7,20\n", "t:3: input_tokens '100.7' is not a whole number"},
+        {head + "nan,100,20\n", "t:3: arrival_s: 'nan' is no time from 0 in s"},
+        {head + "-1,100,20\n", "t:3: arrival_s: '-1' is no time from 0 in s"},
+        {head + "1,0,20\n", "t:3: 0 input tokens: 1 to 100000000"},
+        {head + "1,200000000,20\n", "t:3: 200000000 input tokens: 1 to 100000000"},
+        {head + "1,200\n", "t:3: 2 columns, not 3"},
+        {"input_tokens,output_tokens\n1,2\n", "t:2: no arrival (arrival_s"},
+        {"arrival_s;input_tokens\n0;1\n", "t:1: no JSON, and no column of a CSV names input tokens"},
+        {"\xFF\xFE"
+         "a",
+         "t: text of 16 bits (UTF-16)"}}) {
+    const auto none = parse_trace("t", text, 1);
+    ASSERT_FALSE(none) << text;
+    EXPECT_EQ(none.error().message.find(said), 0U) << none.error().message;
+  }
+}
+
+TEST(Prefixes, RequestsOneAfterTheOtherHitWhatWeftKvReplaySays) {
+  std::string text;
+  std::uint32_t state = 1;
+  for (int i = 0; i < 400; ++i) {
+    const auto next = [&] { return state = state * 1664525 + 1013904223; };
+    text += fmt::format(R"({{"timestamp": {}, "input_length": {}, "output_length": 1, "hash_ids": [)", i, 4 * 512);
+    const std::uint32_t chat = (next() >> 8) % 12, turn = (next() >> 8) % 5;
+    text += fmt::format("{}, {}, {}, {}]}}\n", chat, 100 + chat, 200 + 5 * chat + turn, 1000 + 5 * chat + turn);
+  }
+  const auto read = parse_trace("t", text, 1);
+  ASSERT_TRUE(read && read->prefixes) << read.error().message;
+  EXPECT_EQ(read->prefixes->block_tokens, 512);
+  const auto trace = kv::parse_trace(text, "t");
+  for (const kv::Policy policy : {kv::Policy::kLru, kv::Policy::kLfu, kv::Policy::kS3Fifo}) {
+    PrefixCache cache(*read->prefixes, policy, 40 * 512);
+    std::uint64_t hits = 0;
+    for (const Request& r : read->requests) {
+      const auto blocks = cache.of(r.first_block, r.blocks);
+      const std::uint32_t found = cache.begin(blocks);
+      hits += found;
+      cache.computed(blocks, found);
+      cache.end(blocks);
+      cache.trim(0);
+    }
+    EXPECT_EQ(hits, kv::replay(*trace, 40, policy).hit_blocks);
+    EXPECT_GT(hits, 100U);
+    EXPECT_EQ(cache.leased(), 0);
+  }
 }
 
 TEST(Source, LengthsLieWithinTheSpreadAndASeedRepeatsThem) {

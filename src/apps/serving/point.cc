@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/serving/stable.h"
+
 namespace weft::serving {
 namespace {
 
@@ -50,12 +52,14 @@ struct Ready {
 Result<Ready> prepare(Place& place, const Question& q, const Plan& plan) {
   WEFT_CHECK(check_plan(q.shape, plan));
   WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine));
+  WEFT_CHECK(check_card(q.engine, *kernels));
   WEFT_TRY(const Types types, types_of(q.shape, plan, q.engine, *kernels));
   Ready ready;
   ready.memory = memory_of(q.shape, plan, q.engine, types, *kernels);
   const double length = static_cast<double>(q.load.input + q.load.output);
   ready.tokens = std::min(ready.memory.tokens(length, plan.dp), 1e15);
   ready.step = std::make_unique<StepModel>(q.shape, plan, q.engine, types, *kernels, place.network());
+  ready.step->slow_down(q.slow);
   return ready;
 }
 
@@ -76,7 +80,7 @@ Status refuse(Place& place, const Question& q, const Plan& plan, const Ready& re
 
 }  // namespace
 
-Result<Place> Place::open(const cost::MachineView& view) {
+Result<Place> Place::open(const cost::MachineView& view, std::vector<int> troubled) {
   Place place;
   if (view.endpoints() == 0) return bad_input("the machine has no GPU");
   place.part_ = view.topology().device(view.device(0)).model;
@@ -84,7 +88,7 @@ Result<Place> Place::open(const cost::MachineView& view) {
   WEFT_TRY(const Engine engine, load_engine("vllm"));  // the same for all
   place.view_ = std::make_unique<cost::MachineView>(
       view.topology(), view.costs().with_launches(Duration::seconds(engine.graph_launch)), view.caches());
-  place.network_ = std::make_unique<Network>(*place.view_);
+  place.network_ = std::make_unique<Network>(*place.view_, std::move(troubled));
   return place;
 }
 
@@ -95,30 +99,36 @@ Result<const kernels::Kernels*> Place::kernels(const Engine& engine) {
   return &kernels_.emplace(engine.name, std::move(loaded)).first->second;
 }
 
-std::string what_fits(Place& place, const Question& q) {
+std::string what_fits(Place& place, const Question& q, const std::function<std::string(const Plan&)>& with) {
+  const auto said = [&](const Plan& plan) { return with ? with(plan) : describe(plan); };
   const auto fits = [&](const Plan& plan) {
     if (plan.gpus() > place.gpus()) return false;
     const auto ready = prepare(place, q, plan);
     return ready && ready->memory.cache() > 0 && ready->tokens >= static_cast<double>(q.load.input + q.load.output);
   };
-  for (Rank tp = q.plan.tp; tp <= place.gpus(); tp *= 2) {
+  std::vector<std::string> ways;
+  for (Rank tp = 2 * q.plan.tp; ways.empty() && tp <= place.gpus(); tp *= 2) {
     Plan more = q.plan;
     more.tp = tp;
     if (more.ep > 1) more.ep = more.stage();
-    if (tp > q.plan.tp && fits(more)) return describe(more);
+    if (fits(more)) ways.push_back(said(more));
   }
+  const auto kernels = place.kernels(q.engine);
   for (const char* precision : {"fp8", "fp4"}) {
+    if (!kernels || !(*kernels)->has_peak(precision)) continue;
     Plan smaller = q.plan;
     smaller.precision = precision;
     smaller.experts.clear();
-    if (fits(smaller)) return precision;
+    if (!fits(smaller)) continue;
+    ways.push_back(fmt::format("{}", precision));
+    break;
   }
-  for (Rank pp = 2; pp <= 16; pp *= 2) {
+  for (Rank pp = 2; ways.empty() && pp <= 16; pp *= 2) {
     Plan more = q.plan;
     more.pp = pp;
-    if (fits(more)) return describe(more);
+    if (fits(more)) ways.push_back(describe(more));
   }
-  return "";
+  return fmt::format("{}", fmt::join(ways, ", or with "));
 }
 
 Result<int> matching_prefills(Place& place, const Question& q) {
@@ -126,7 +136,7 @@ Result<int> matching_prefills(Place& place, const Question& q) {
   WEFT_TRY(const Ready decode, prepare(place, q, q.plan));
   const auto input = static_cast<double>(q.load.input), output = static_cast<double>(q.load.output);
   // A prefill engine reads full iterations; a decode engine has its share of the clients, half through their answers.
-  const double prompts = std::max(1.0, std::floor(q.engine.token_budget * q.prefill->dp / input));
+  const double prompts = std::max(1.0, std::floor(q.engine.token_budget * q.prefill->dp * q.prefill->pp / input));
   WEFT_TRY(const Parts reading,
            (*prefill.step)({.prefills = prompts, .prefill_tokens = prompts * input, .outputs = prompts}));
   double rate = q.load.rate;
@@ -140,43 +150,33 @@ Result<int> matching_prefills(Place& place, const Question& q) {
   return static_cast<int>(std::clamp(std::round(rate * reading.total() / prompts), 1.0, kMost));
 }
 
-Result<Point> answer(Place& place, const Question& asked) {
-  Question q = asked;
-  if (q.prefill && q.prefills == 0) {
-    WEFT_TRY(q.prefills, matching_prefills(place, q));
-  }
-  if (q.gpus() > place.gpus()) return bad_input("the plan needs {} GPUs, the machine has {}", q.gpus(), place.gpus());
-  WEFT_TRY(const Ready decode, prepare(place, q, q.plan));
-  const double length = static_cast<double>(q.load.input + q.load.output);
-  if (decode.memory.cache() <= 0 || (q.load.trace.empty() && decode.tokens < length))
-    return tl::make_unexpected(refuse(place, q, q.plan, decode).error());
-  Run run;
-  Load share = q.load;  // of one engine, where several do the same
-  if (!q.prefill && q.replicas > 1) {
-    if (share.concurrency > 0)
-      share.concurrency = std::max<std::int64_t>(1, (share.concurrency + q.replicas - 1) / q.replicas);
-    share.rate /= q.replicas;
-    std::erase_if(share.trace, [&, n = 0](const Request&) mutable { return n++ % q.replicas != 0; });
-  }
-  if (!q.prefill) {
-    WEFT_TRY(run, serve(*decode.step, decode.tokens, share));
-  } else {
-    WEFT_TRY(const Ready prefill, prepare(place, q, *q.prefill));
-    if (prefill.memory.cache() <= 0 || (q.load.trace.empty() && prefill.tokens < length))
-      return tl::make_unexpected(refuse(place, q, *q.prefill, prefill).error());
-    Pools pools{prefill.step.get(), decode.step.get(), q.prefills, q.decodes, prefill.tokens, decode.tokens, {}};
-    // Each GPU of the prefill engine sends its part to one of the decode engine, over its own way.
-    const Rank pairs = std::min(q.prefill->tp, q.plan.tp);
-    const Network::Group apart{2, std::max(1, std::min(place.gpus() / 2, q.prefill->gpus() * q.prefills))};
-    const double token = prefill.memory.token * static_cast<double>(q.prefill->tp * q.prefill->pp);
-    const bool latent = q.shape.latent();  // every GPU has all of it: one copy is sent in parts
-    pools.move = [&place, apart, pairs, token, latent, tp = q.prefill->tp](double tokens) -> Result<double> {
-      const double bytes = token * tokens / (latent ? static_cast<double>(tp) : 1.0) / static_cast<double>(pairs);
-      return place.network()(Collective::kSendReceive, apart, bytes);
-    };
-    WEFT_TRY(run, serve_apart(pools, share));
-  }
-  Point p;
+namespace {
+
+// The load of one engine, where several do the same.
+Load share_of(const Question& q) {
+  Load share = q.load;
+  if (q.prefill || q.replicas <= 1) return share;
+  if (share.concurrency > 0)
+    share.concurrency = std::max<std::int64_t>(1, (share.concurrency + q.replicas - 1) / q.replicas);
+  share.rate /= q.replicas;
+  std::erase_if(share.trace, [&, n = 0](const Request&) mutable { return n++ % q.replicas != 0; });
+  return share;
+}
+
+// Each GPU of a prefill engine sends its part to one of the decode engine, over its own way.
+std::function<Result<double>(double)> mover(Place& place, const Question& q, const Memory& memory) {
+  const Rank pairs = std::min(q.prefill->tp, q.plan.tp);
+  const Network::Group apart{2, std::max(1, std::min(place.gpus() / 2, q.prefill->gpus() * q.prefills))};
+  double token = memory.token * static_cast<double>(q.prefill->tp * q.prefill->pp) / static_cast<double>(pairs);
+  if (q.shape.latent())
+    token /= static_cast<double>(q.prefill->tp);  // every GPU has all of it: one copy goes, in parts
+  return [&place, apart, token](double tokens) {
+    return place.network()(Collective::kSendReceive, apart, token * tokens);
+  };
+}
+
+// What users see of a run.
+void add_times(const Question& q, const Load& share, const Run& run, Point& p) {
   const double response = q.engine.first_response;
   // Clients see tokens in groups: the first group when its last token is made.
   const double group = static_cast<double>(q.engine.stream_interval - 1);
@@ -193,6 +193,11 @@ Result<Point> answer(Place& place, const Question& asked) {
   p.reading = mean_of(run.done, share, [](const Request& r) { return r.first - r.started - r.moved; });
   p.moving = mean_of(run.done, share, [](const Request& r) { return r.moved; });
   p.response = response + mean_of(run.done, share, grouped);
+}
+
+Point point_of(const Question& q, const Load& share, const Run& run) {
+  Point p;
+  add_times(q, share, run, p);
   double outputs = 0, inputs = 0;
   for (const Request& r : run.done) outputs += static_cast<double>(r.output), inputs += static_cast<double>(r.input);
   const double engines = q.prefill ? 1 : q.replicas;
@@ -210,21 +215,54 @@ Result<Point> answer(Place& place, const Question& asked) {
   }
   p.batch = run.batch;
   p.cache_used = run.cache_used;
+  p.prefix_hits = inputs > 0 ? run.hit_tokens / inputs : 0;
   p.preemptions = run.preemptions;
+  return p;
+}
+
+}  // namespace
+
+Result<Point> answer(Place& place, const Question& asked) {
+  Question q = asked;
+  if (q.load.trace.empty()) WEFT_CHECK(check_context(q.shape, q.load.input, q.load.output));
+  if (q.prefill && q.prefills == 0) {
+    WEFT_TRY(q.prefills, matching_prefills(place, q));
+  }
+  if (q.gpus() > place.gpus())
+    return bad_input("the plan needs {} GPUs ({}{}), the machine has {}", q.gpus(), describe(q.plan),
+                     q.plan.dp > 1 ? ": tp x dp-attention of them" : "", place.gpus());
+  WEFT_TRY(const Ready decode, prepare(place, q, q.plan));
+  const double length = static_cast<double>(q.load.input + q.load.output);
+  if (decode.memory.cache() <= 0 || (q.load.trace.empty() && decode.tokens < length))
+    return tl::make_unexpected(refuse(place, q, q.plan, decode).error());
+  Ready prefill;
+  Pools pools{.decode = decode.step.get(), .prefills = 0, .decodes = 1, .decode_tokens = decode.tokens};
+  if (q.prefill) {
+    WEFT_TRY(prefill, prepare(place, q, *q.prefill));
+    if (prefill.memory.cache() <= 0 || (q.load.trace.empty() && prefill.tokens < length))
+      return tl::make_unexpected(refuse(place, q, *q.prefill, prefill).error());
+    pools = {prefill.step.get(),
+             decode.step.get(),
+             q.prefills,
+             q.decodes,
+             prefill.tokens,
+             decode.tokens,
+             mover(place, q, prefill.memory)};
+  }
+  const Load share = share_of(q);
+  pools.record = q.record;
+  WEFT_TRY(Run run, serve_apart(pools, share));
+  pools.record = false;
+  Point p = point_of(q, share, run);
   p.memory = decode.memory;
   p.cache_tokens = decode.tokens;
-  // Above capacity the queue grows as long as requests come: the last ones wait longest.
-  if (q.load.rate > 0 && run.done.size() > 100) {
-    const double span = static_cast<double>(run.done.size()) / share.rate;
-    if (run.seconds > 1.15 * span + p.end_to_end.median) {
-      // Requests per second between the middle half's ends.
-      std::vector<double> ends;
-      for (const Request& r : run.done) ends.push_back(r.finished);
-      std::ranges::sort(ends);
-      const std::size_t a = ends.size() / 4, b = ends.size() * 3 / 4;
-      if (ends[b] > ends[a]) p.stable_rate = engines * static_cast<double>(b - a) / (ends[b] - ends[a]);
-    }
+  if (share.rate > 0) {
+    WEFT_TRY(p.stable_rate, largest_stable_rate([&](const Load& load) { return serve_apart(pools, load); }, share));
+  } else if (!share.trace.empty()) {
+    p.stable_rate = overloaded_by_trace(run);
   }
+  if (q.record) p.run = std::make_shared<const Run>(std::move(run));
+  if (p.stable_rate) *p.stable_rate *= q.prefill ? 1 : q.replicas;
   return p;
 }
 

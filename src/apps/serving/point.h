@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/serving/engine.h"
 
@@ -17,6 +18,8 @@ struct Question {
   int replicas = 1;               // engines that share the load evenly, where they are not apart
   Engine engine;
   Load load;
+  bool record = false;  // keep the run
+  double slow = 1;      // how many times as long a broken GPU computes, and so its engine
 
   Rank gpus() const { return prefill ? prefills * prefill->gpus() + decodes * plan.gpus() : replicas * plan.gpus(); }
 };
@@ -37,18 +40,21 @@ struct Point {
   double step = 0;   // s of it
   double batch = 0;  // sequences that decode in an iteration
   double cache_used = 0;
+  double prefix_hits = 0;  // share of the prompts' tokens that were cached
   std::int64_t preemptions = 0;
-  Memory memory;            // of the engine, or of decode engines
-  double cache_tokens = 0;  // that all replicas of attention of one engine hold
+  std::shared_ptr<const Run> run;  // of one engine's share, or of both pools; where it is recorded
+  Memory memory;                   // of the engine, or of decode engines
+  double cache_tokens = 0;         // that all replicas of attention of one engine hold
   Rank gpus = 1;
-  std::optional<double> stable_rate;  // requests/s; set where the asked rate is above it
+  std::optional<double> stable_rate;  // requests/s; set where the asked rate, or that of a trace, is above it
 };
 
 // A machine with what was already asked of it. Thread: one at a time.
 class Place {
  public:
   // Errors (bad input): the machine has no GPU of the catalogue.
-  static Result<Place> open(const cost::MachineView& view);
+  // `troubled`: nodes that are worse than the others.
+  static Result<Place> open(const cost::MachineView& view, std::vector<int> troubled = {});
   Result<const kernels::Kernels*> kernels(const Engine& engine);
   Network& network() { return *network_; }
   const std::string& part() const { return part_; }
@@ -68,7 +74,9 @@ Result<int> matching_prefills(Place& place, const Question& question);
 // (it says what would); those of serve.
 Result<Point> answer(Place& place, const Question& question);
 
-// The smallest change of the plan that fits: "tp 4", "fp8"; empty: none was found.
-std::string what_fits(Place& place, const Question& question);
+// The smallest changes of the plan that fit: more GPUs, and weights of a smaller type that the card computes with
+// ("tp 4", "fp8"); empty: none was found. `with`: how the plan is said, describe() if empty.
+std::string what_fits(Place& place, const Question& question,
+                      const std::function<std::string(const Plan& plan)>& with = {});
 
 }  // namespace weft::serving

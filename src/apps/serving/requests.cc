@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/text_file.h"
+#include "move/kv/trace.h"
 
 namespace weft::serving {
 namespace {
 
 // Rounds of a closed loop: benchmarks send about ten requests per client; more than a few thousand change nothing.
 constexpr std::int64_t kRounds = 10, kLeastRounds = 4, kMostRequests = 4096;
+constexpr std::uintmax_t kLargestTrace = std::uintmax_t{1} << 30;  // bytes
+constexpr std::int64_t kMostTokens = 100'000'000;                  // of a request
 
 }  // namespace
 
@@ -45,7 +45,7 @@ void Source::advance() {
   if (!load_->trace.empty())
     arrival_ = made_ < count_ ? load_->trace[static_cast<std::size_t>(made_)].arrival : 0;
   else if (load_->rate > 0)
-    arrival_ += -std::log(1 - uniform()) / load_->rate;
+    arrival_ += (load_->even ? 1 : -std::log(1 - uniform())) / load_->rate;
 }
 
 Request Source::next(double now) {
@@ -62,69 +62,58 @@ Request Source::next(double now) {
   return r;
 }
 
-Result<std::vector<Request>> read_trace(const std::string& file, double scale) {
-  WEFT_TRY(const std::string text, read_text_file(file));
+namespace {
+
+// Blocks of a trace that has their ids: the smallest power of two of tokens that no prompt contradicts.
+std::shared_ptr<const Prefixes> prefixes_of(kv::Trace& read) {
+  if (read.blocks.size() == read.distinct) return nullptr;
+  auto found = std::make_shared<Prefixes>();
+  double most = 1;
+  for (std::size_t r = 0; r < read.requests(); ++r)
+    if (const auto blocks = read.of(r).size(); blocks > 0)
+      most = std::max(most, static_cast<double>(read.asked[r].input) / static_cast<double>(blocks));
+  while (static_cast<double>(found->block_tokens) < most) found->block_tokens *= 2;
+  found->blocks = std::move(read.blocks);
+  found->distinct = read.distinct;
+  return found;
+}
+
+}  // namespace
+
+Result<ReadTrace> read_trace(const std::string& file, double scale) {
+  WEFT_TRY(const std::string text, read_text_file(file, kLargestTrace));
   return parse_trace(file, text, scale);
 }
 
-Result<std::vector<Request>> parse_trace(const std::string& file, const std::string& text, double scale) {
-  std::vector<Request> trace;
-  std::istringstream lines(text);
-  std::string line;
-  std::vector<std::string> columns;
-  const auto split = [](const std::string& row) {
-    std::vector<std::string> cells;
-    std::istringstream parts(row);
-    for (std::string cell; std::getline(parts, cell, ',');) {
-      while (!cell.empty() && (cell.back() == '\r' || cell.back() == ' ')) cell.pop_back();
-      cells.push_back(cell);
+Result<ReadTrace> parse_trace(const std::string& file, const std::string& text, double scale) {
+  WEFT_TRY(kv::Trace read, kv::parse_trace(text, file));
+  ReadTrace trace;
+  trace.requests.reserve(read.requests());
+  for (std::size_t i = 0; i < read.requests(); ++i) {
+    const kv::Asked& asked = read.asked[i];
+    const std::string where = fmt::format("{}:{}", file, asked.line);
+    if (asked.arrival < 0)
+      return bad_input("{}: no arrival (arrival_s, timestamp in ms, TIMESTAMP as a date or Timestamp in s)", where);
+    for (const auto& [name, tokens] : {std::pair{"input", asked.input}, {"output", asked.output}}) {
+      if (tokens < 0) return bad_input("{}: the number of {} tokens is missing", where, name);
+      if (tokens < 1 || tokens > kMostTokens)
+        return bad_input("{}: {} {} tokens: 1 to {}", where, tokens, name, kMostTokens);
     }
-    return cells;
-  };
-  int number = 0;
-  for (double first = -1; std::getline(lines, line);) {
-    ++number;
-    if (line.empty() || line == "\r") continue;
-    double arrival = 0, input = 0, output = 0;
-    if (line[0] == '{') {
-      const auto row = nlohmann::json::parse(line, nullptr, false);
-      const auto value = [&](const char* key) {
-        return row.is_object() && row.contains(key) && row[key].is_number() ? row[key].get<double>() : -1.0;
-      };
-      arrival = value("timestamp") / 1e3, input = value("input_length"), output = value("output_length");
-    } else if (columns.empty()) {
-      columns = split(line);
-      continue;
-    } else {
-      const auto cells = split(line);
-      const auto value = [&](std::initializer_list<const char*> names) {
-        for (const char* name : names) {
-          const auto at = std::ranges::find(columns, name) - columns.begin();
-          if (at < std::ssize(cells)) {
-            char* end = nullptr;
-            const std::string& cell = cells[static_cast<std::size_t>(at)];
-            const double number = std::strtod(cell.c_str(), &end);
-            return cell.empty() || *end != '\0' ? -1.0 : number;
-          }
-        }
-        return -1.0;
-      };
-      arrival = value({"arrival_s"});
-      if (arrival < 0) arrival = value({"timestamp"}) / 1e3;
-      input = value({"input_tokens", "input_length", "ContextTokens"});
-      output = value({"output_tokens", "output_length", "GeneratedTokens"});
-    }
-    if (!(arrival >= 0) || !(input >= 1 && input < 1e8) || !(output >= 1 && output < 1e8))
-      return bad_input("{}:{}: no arrival (arrival_s, or timestamp in ms), input tokens and output tokens above 0",
-                       file, number);
-    if (first < 0) first = arrival;
     Request r;
-    r.input = static_cast<std::int64_t>(input), r.output = static_cast<std::int64_t>(output);
-    r.arrival = (arrival - first) / scale;
-    trace.push_back(r);
+    r.input = asked.input, r.output = asked.output, r.arrival = asked.arrival, r.line = asked.line;
+    r.first_block = i == 0 ? 0 : read.ends[i - 1];
+    r.blocks = static_cast<std::uint32_t>(read.ends[i] - r.first_block);
+    trace.requests.push_back(r);
   }
-  if (trace.empty()) return bad_input("{}: an empty trace", file);
-  std::ranges::stable_sort(trace, {}, &Request::arrival);
+  trace.prefixes = prefixes_of(read);
+  // Whole blocks only, as engines keep them.
+  for (Request& r : trace.requests) {
+    const std::int64_t whole = trace.prefixes ? r.input / trace.prefixes->block_tokens : 0;
+    r.blocks = static_cast<std::uint32_t>(std::min<std::int64_t>(r.blocks, whole));
+  }
+  std::ranges::stable_sort(trace.requests, {}, &Request::arrival);
+  const double first = trace.requests.front().arrival;
+  for (Request& r : trace.requests) r.arrival = (r.arrival - first) / scale;
   return trace;
 }
 

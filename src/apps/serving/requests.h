@@ -1,8 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "apps/serving/prefixes.h"
 #include "base/result.h"
 
 namespace weft::serving {
@@ -17,6 +21,9 @@ struct Request {
   double finished = -1;
   double moved = 0;  // s that its cache took from the prefill pool to the decode pool
   int preempted = 0;
+  std::uint32_t line = 0;         // of a trace's file
+  std::uint64_t first_block = 0;  // of its prompt, in Load::prefixes
+  std::uint32_t blocks = 0;
 
   double ttft() const { return first - arrival; }
   double tpot() const { return output > 1 ? (finished - first) / static_cast<double>(output - 1) : 0; }
@@ -24,12 +31,15 @@ struct Request {
 
 // Where requests come from: clients that wait for their answer before they ask again, a Poisson rate, or a trace.
 struct Load {
-  std::int64_t input = 1024, output = 1024;  // tokens; the longest, see spread
-  double spread = 1;                         // lengths are uniform between spread × length and length
-  std::int64_t concurrency = 0;              // clients; 0: rate or trace
-  double rate = 0;                           // requests/s
-  std::vector<Request> trace;                // input, output and arrival, in the order of arrival
-  std::int64_t requests = 0;                 // that are served; 0: enough for a steady state
+  std::int64_t input = 1024, output = 1024;             // tokens; the longest, see spread
+  double spread = 1;                                    // lengths are uniform between spread × length and length
+  std::int64_t concurrency = 0;                         // clients; 0: rate or trace
+  double rate = 0;                                      // requests/s
+  bool even = false;                                    // … all as far apart, else at random
+  std::vector<Request> trace;                           // input, output and arrival, in the order of arrival
+  std::shared_ptr<const Prefixes> prefixes;             // of the trace's prompts; null: none comes twice
+  std::optional<kv::Policy> policy = kv::Policy::kLru;  // by which an engine keeps them; none: it does not
+  std::int64_t requests = 0;                            // that are served; 0: enough for a steady state
   std::uint64_t seed = 1;
 };
 
@@ -56,10 +66,14 @@ class Source {
   std::uint64_t state_;
 };
 
-// A trace: CSV with columns arrival_s (or timestamp in ms), input_tokens, output_tokens; or Mooncake's JSON lines with
-// timestamp (ms), input_length, output_length. `scale` multiplies its rate. Errors (bad input): names the file, the
-// line and what is wrong; an empty trace.
-Result<std::vector<Request>> parse_trace(const std::string& file, const std::string& text, double scale);
-Result<std::vector<Request>> read_trace(const std::string& file, double scale);
+// A trace in one of the forms of kv::parse_trace that say arrivals and lengths, in the order of arrival, the first at
+// 0. `scale` multiplies its rate. Errors (bad input): those of kv::parse_trace; names the file, the line and what is
+// missing.
+struct ReadTrace {
+  std::vector<Request> requests;
+  std::shared_ptr<const Prefixes> prefixes;  // null: the form knows of none
+};
+Result<ReadTrace> parse_trace(const std::string& file, const std::string& text, double scale);
+Result<ReadTrace> read_trace(const std::string& file, double scale);
 
 }  // namespace weft::serving

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/models/quantization.h"
 #include "base/text.h"
-#include "base/text_file.h"
 
 namespace weft::serving {
 namespace {
@@ -69,12 +69,13 @@ std::int64_t Shape::kv_heads() const {
 
 Shape shape_of(const models::Model& model) {
   Shape s{.name = model.name, .source = model.source, .hidden = model.hidden, .vocab = model.vocab};
-  s.longest = model.seq;
+  s.longest = model.context;
   s.matrices = model.gated ? 3 : 2;
   s.outer_parameters = model.embedding_parameters() + model.output_parameters();
   s.parameters = model.parameters();
   s.active_parameters = model.active_parameters();
   s.quantised = model.quantization;
+  s.not_modelled = model.quantization_unknown;
   s.attention_unquantised = model.attention_unquantized;
   for (const models::Layer& layer : model.layers) {
     LayerKind kind = kind_of(model, layer);
@@ -98,21 +99,19 @@ Result<Shape> parse_shape(std::string_view file, std::string_view text) {
 }
 
 Result<Shape> load_shape(const std::string& model) {
-  std::filesystem::path path = model;
+  WEFT_TRY(const models::Config config, models::config_of(model));
+  WEFT_TRY(Shape shape, parse_shape(config.file, config.text));
   std::error_code none;
-  if (std::filesystem::is_directory(path, none)) path /= "config.json";
-  if (std::filesystem::is_regular_file(path, none)) {
-    WEFT_TRY(const std::string text, read_text_file(path));
-    return parse_shape(path.string(), text);
-  }
-  if (models::catalog_name(model).empty()) {
-    const auto nearest = models::nearest_names(model);
-    return bad_input("model {}: neither a config.json nor one of the {} of the catalogue{}", shown(model),
-                     models::catalog_names().size(),
-                     nearest.empty() ? "" : fmt::format("; nearest: {}", fmt::join(nearest, ", ")));
-  }
-  WEFT_TRY(const models::Model known, models::load(model));
-  return shape_of(known);
+  if (std::filesystem::exists(model, none)) return shape;
+  // A name of published weights that says their type has them, not those of the catalogue's file.
+  const std::string said = models::quantization_of_name(model);
+  if (said == "bf16")
+    shape.quantised.clear();
+  else if (said != "fp8" && !said.empty())
+    shape.quantised = said;
+  else if (said == "fp8" && shape.quantised != "fp8_block")
+    shape.quantised = shape.experts() ? "fp8_block" : said;
+  return shape;
 }
 
 }  // namespace weft::serving

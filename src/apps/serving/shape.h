@@ -51,14 +51,16 @@ struct LayerKind {
 // A model as engines serve it. A value.
 struct Shape {
   std::string name, source;
-  std::int64_t hidden = 0, vocab = 0, longest = 0;
+  std::int64_t hidden = 0, vocab = 0;
+  std::int64_t longest = 0;            // tokens of a request; 0: the file does not say
   std::int64_t matrices = 3;           // of an MLP or expert: 3 with a gate, else 2
   std::int64_t outer_parameters = 0;   // of the embedding and the output layer
   std::int64_t active_parameters = 0;  // that a token passes through
   std::int64_t parameters = 0;         // all, without biases and norms
   std::vector<LayerKind> kinds;
-  // How the file's own weights are quantised: "", "fp8", "fp8_block", "mxfp4", "int4", "nvfp4".
+  // How the file's own weights are quantised: "", "fp8", "fp8_block", "mxfp4", "int4", "nvfp4", "int8", "w8a16".
   std::string quantised;
+  std::string not_modelled;            // why it is not known: a sentence; empty: it is
   bool attention_unquantised = false;  // … but for attention's projections
 
   std::int64_t layers() const;

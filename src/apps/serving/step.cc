@@ -13,6 +13,7 @@ double d(std::int64_t n) { return static_cast<double>(n); }
 // Of one replica of attention, the fullest one.
 struct StepModel::Rows {
   double tokens = 0;                   // decoded and read
+  double queries = 1;                  // tokens of a sequence that decodes: its next one and drafts
   kernels::Sequences decode, prefill;  // heads are filled in per layer
   double all = 0;                      // tokens of all replicas
 };
@@ -33,7 +34,8 @@ void StepModel::index(const LayerKind& k, const Rows& rows, Parts& parts) const 
   const double from = d(k.q_rank > 0 ? k.q_rank : shape_.hidden);
   parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.index_heads * k.index_dim), from);
   for (kernels::Sequences s : {rows.decode, rows.prefill}) {
-    s.heads = d(k.index_heads), s.kv_heads = 1, s.head_dim = d(k.index_dim) / 2;  // keys alone
+    s.heads = d(k.index_heads) * (s.tokens > 1 ? 1 : rows.queries), s.kv_heads = 1,
+    s.head_dim = d(k.index_dim) / 2;  // keys alone
     s.past /= d(k.compress);
     parts.attention += kernels_.attention(s, 1);
   }
@@ -51,7 +53,7 @@ void StepModel::attend(const LayerKind& k, const Rows& rows, Parts& parts) const
   parts.small += small(rows.tokens * (q + kv_width) * 4);  // rotary embedding, write to the cache
   index(k, rows, parts);
   for (kernels::Sequences s : {rows.decode, rows.prefill}) {
-    s.heads = std::max(1.0, d(k.heads) / tp);
+    s.heads = std::max(1.0, d(k.heads) / tp) * (s.tokens > 1 ? 1 : rows.queries);
     s.kv_heads = kv_heads;
     s.head_dim = d(k.head_dim);
     s.window = d(k.window);
@@ -86,12 +88,13 @@ void StepModel::latent(const LayerKind& k, const Rows& rows, Parts& parts) const
   index(k, rows, parts);
   if (rows.decode.count > 0) {
     kernels::Sequences s = rows.decode;
-    s.heads = heads;
+    s.heads = heads * rows.queries;
     if (k.index_heads > 0) s.window = index_keys;
     // Queries into the latent space and values out of it, head by head.
-    parts.dense += kernels_.gemm(kernels::Precision::kBf16, s.count, heads * rank, d(k.nope_dim));
+    const double queries = s.count * rows.queries;
+    parts.dense += kernels_.gemm(kernels::Precision::kBf16, queries, heads * rank, d(k.nope_dim));
     parts.attention += kernels_.latent_attention(s, types_.cache_bytes);
-    parts.dense += kernels_.gemm(kernels::Precision::kBf16, s.count, value, rank);
+    parts.dense += kernels_.gemm(kernels::Precision::kBf16, queries, value, rank);
   }
   if (rows.prefill.count > 0) {
     kernels::Sequences s = rows.prefill;
@@ -183,51 +186,88 @@ Result<Parts> StepModel::between(const LayerKind& k, const Rows& rows) {
   return parts;
 }
 
+Result<Parts> StepModel::layer(const LayerKind& kind, const Rows& rows) {
+  Parts parts;
+  const double norms = (kind.mixes() ? 1 : 0) + (kind.feeds() ? 1 : 0);
+  parts.small += norms * small(rows.tokens * d(shape_.hidden) * 6);  // with the residual sum
+  mixer(kind, rows, parts);
+  feed(kind, rows, parts);
+  WEFT_TRY(const Parts sent, between(kind, rows));
+  parts += sent;
+  return parts;
+}
+
+Result<Parts> StepModel::sample(double outputs) {
+  Parts parts;
+  if (outputs <= 0) return parts;
+  parts.dense = kernels_.gemm(kernels::Precision::kBf16, outputs, d(shape_.vocab) / d(plan_.tp), d(shape_.hidden));
+  WEFT_TRY(parts.tensor, network_(Collective::kAllGather, {plan_.tp, 1}, outputs * d(shape_.vocab) * 2));
+  parts.small = small(outputs * d(shape_.vocab) * 8);
+  return parts;
+}
+
+// One draft of each sequence: a layer like the most frequent one, behind a projection of the last layer's output and
+// the token's embedding, and the output layer (multi-token prediction, EAGLE).
+Result<Parts> StepModel::draft(const Rows& like, double decodes) {
+  Rows rows{.tokens = like.decode.count, .decode = like.decode, .all = decodes};
+  const LayerKind& kind = *std::ranges::max_element(shape_.kinds, {}, &LayerKind::count);
+  WEFT_TRY(Parts parts, layer(kind, rows));
+  parts.dense += kernels_.gemm(types_.dense, rows.tokens, d(shape_.hidden) / d(plan_.tp), 2 * d(shape_.hidden));
+  WEFT_TRY(const Parts last, sample(rows.tokens));
+  parts += last;
+  return parts;
+}
+
+// Each replica of attention has a scheduler of its own, which sees its own sequences.
+double StepModel::host(const Work& work, double layers, double gpu) const {
+  double host = engine_.host + engine_.host_per_sequence * std::ceil(work.outputs / d(plan_.dp));
+  if (engine_.overlapped) host *= engine_.overlapped_share;
+  // Outside CUDA graphs the host launches each layer's kernels.
+  if (work.prefills > 0) host = std::max(host, engine_.prefill_host_per_layer * layers);
+  return engine_.overlapped ? std::max(0.0, host - gpu) : host;
+}
+
 Result<Parts> StepModel::operator()(const Work& work) {
   // The batch is cut into as many parts as there are stages, which work on them in turn.
   const double pp = d(plan_.pp), dp = d(plan_.dp);
   Rows rows;
   rows.decode.count = std::ceil(work.decodes / dp) / pp;
   rows.decode.past = work.decodes > 0 ? work.context / work.decodes : 0;
-  // A sequence is read by one replica: the fullest has at least one.
-  const double sequences = work.prefills > 0 ? std::max(work.prefills / dp, 1.0) / pp : 0;
+  // A sequence is read by one replica: the fullest has at least one. Chunks are not cut: fewer than there are stages
+  // leave stages idle, and each crosses all of them.
+  const double each = work.prefills > 0 ? std::max(work.prefills / dp, 1.0) : 0;
+  const double parts_of_prefill = std::clamp(each, 1.0, pp);
+  const double sequences = each / parts_of_prefill;
   if (sequences > 0)
     rows.prefill = {.count = sequences,
                     .tokens = std::max(2.0, work.prefill_tokens / work.prefills),
                     .past = work.prefill_past / work.prefills};
-  rows.tokens = rows.decode.count + rows.prefill.count * rows.prefill.tokens;
-  if (rows.prefill.count == 0) rows.tokens = rows.decode.count;
-  rows.all = std::max(work.tokens() / pp, rows.tokens);
+  rows.queries = 1 + engine_.drafts;
+  rows.tokens = rows.decode.count * rows.queries + rows.prefill.count * rows.prefill.tokens;
+  rows.all = std::max(work.decodes * rows.queries / pp + work.prefill_tokens / parts_of_prefill, rows.tokens);
   Parts total;
   double layers = 0;
   for (const LayerKind& kind : shape_.kinds) {
-    Parts parts;
-    const double norms = (kind.mixes() ? 1 : 0) + (kind.feeds() ? 1 : 0);
-    parts.small += norms * small(rows.tokens * d(shape_.hidden) * 6);  // with the residual sum
-    mixer(kind, rows, parts);
-    feed(kind, rows, parts);
-    WEFT_TRY(const Parts sent, between(kind, rows));
-    parts += sent;
+    WEFT_TRY(const Parts parts, layer(kind, rows));
     total += parts * d(kind.count);
     layers += d(kind.count);
   }
-  const double outputs = std::ceil(work.outputs / dp) / pp;
-  if (outputs > 0) {
-    total.dense += kernels_.gemm(kernels::Precision::kBf16, outputs, d(shape_.vocab) / d(plan_.tp), d(shape_.hidden));
-    WEFT_TRY(const double gathered, network_(Collective::kAllGather, {plan_.tp, 1}, outputs * d(shape_.vocab) * 2));
-    total.tensor += gathered;
-    total.small += small(outputs * d(shape_.vocab) * 8);  // sampling
+  const double outputs = std::ceil((work.outputs + work.decodes * (rows.queries - 1)) / dp) / pp;
+  WEFT_TRY(const Parts last, sample(outputs));
+  total += last;
+  if (engine_.drafts > 0 && work.decodes > 0) {
+    WEFT_TRY(const Parts drafts, draft(rows, work.decodes / pp));
+    total += drafts * d(engine_.drafts);
   }
   if (plan_.pp > 1) {
     WEFT_TRY(const double hop,
              network_(Collective::kSendReceive, {2, plan_.stage()}, rows.tokens * d(shape_.hidden) * 2 / d(plan_.tp)));
     total.pipeline = (pp - 1) * hop;
   }
-  double host = engine_.host + engine_.host_per_sequence * work.outputs;
-  const double gpu = total.gpu();
-  // Outside CUDA graphs the host launches each layer's kernels.
-  if (work.prefills > 0) host = std::max(host, engine_.prefill_host_per_layer * layers);
-  total.host = engine_.overlapped ? std::max(0.0, host - gpu) : host;
+  // The last chunk of a prompt follows the first one stage by stage.
+  total = total * (1 + work.behind / pp);
+  total.dense *= slow_, total.attention *= slow_, total.experts *= slow_, total.small *= slow_;
+  total.host = host(work, layers, total.gpu());
   return total;
 }
 

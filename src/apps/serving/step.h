@@ -7,12 +7,13 @@ namespace weft::serving {
 
 // What one iteration of an engine computes, over all of attention's replicas.
 struct Work {
-  double decodes = 0;         // sequences that get one token each
+  double decodes = 0;         // sequences that get one token each, or more of drafts
   double context = 0;         // their cached tokens, summed
   double prefills = 0;        // sequences (or chunks of them) that are read
   double prefill_tokens = 0;  // of them, summed
   double prefill_past = 0;    // cached tokens before them, summed over the sequences
   double outputs = 0;         // tokens that are sampled
+  double behind = 0;          // chunks of one prompt that enter an empty pipeline before its last one
 
   double tokens() const { return decodes + prefill_tokens; }
 };
@@ -35,6 +36,8 @@ class StepModel {
 
   // `host`: what of the host's work the GPUs wait for. Errors: those of Network.
   Result<Parts> operator()(const Work& work);
+  // All computing takes `factor` times as long.
+  void slow_down(double factor) { slow_ = factor; }
   const Plan& plan() const { return plan_; }
   const Engine& engine() const { return engine_; }
 
@@ -47,12 +50,17 @@ class StepModel {
   void recur(const LayerKind& kind, const Rows& rows, Parts& parts) const;
   void feed(const LayerKind& kind, const Rows& rows, Parts& parts) const;
   Result<Parts> between(const LayerKind& kind, const Rows& rows);
+  Result<Parts> layer(const LayerKind& kind, const Rows& rows);
+  Result<Parts> sample(double outputs);
+  Result<Parts> draft(const Rows& like, double decodes);
+  double host(const Work& work, double layers, double gpu) const;
   double small(double bytes) const { return engine_.small_kernel + kernels_.memory(bytes); }
 
   Shape shape_;
   Plan plan_;
   Engine engine_;
   Types types_;
+  double slow_ = 1;
   const kernels::Kernels& kernels_;
   Network& network_;
 };

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "machine/render/axis.h"
 #include "machine/render/svg_canvas.h"
 
 namespace weft::training {
@@ -13,6 +14,8 @@ namespace {
 
 using topology::SvgCanvas;
 using Align = SvgCanvas::Align;
+using topology::Axis;
+using topology::round_step;
 
 constexpr std::string_view kInk = "#141a2c", kQuiet = "#5f6885", kHair = "#d5dae8", kModel = "#2f4ba8";
 constexpr std::string_view kForward = "#c9d3ee", kBackward = "#7f93d6", kWeight = "#a4b3e2";
@@ -147,25 +150,6 @@ class Lanes {
   std::size_t shown_;
   double most_ = 0, until_ = 0;
 };
-
-// A plot with linear or logarithmic axes, in pixels from the top left.
-struct Axis {
-  double low = 0, high = 1, from = 0, to = 1;
-  bool logarithmic = false;
-
-  double operator()(double value) const {
-    const double part = logarithmic ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
-    return from + part * (to - from);
-  }
-};
-
-// 1, 2 or 5 times a power of ten, so that there are about `count` steps.
-double round_step(double range, int count) {
-  const double rough = range / count, power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double by : {1.0, 2.0, 5.0})
-    if (rough <= by * power) return by * power;
-  return 10 * power;
-}
 
 void title(SvgCanvas& canvas, const std::string& text, const std::string& below) {
   canvas.text(0, 16, text, 18, Align::kLeft, 0, "bold", kInk);

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "base/models/files.h"
 #include "base/models/model.h"
 #include "base/nearest_words.h"
 #include "base/text.h"
+#include "base/text_file.h"
 
 namespace weft::models {
 namespace {
@@ -70,13 +72,38 @@ std::vector<std::string> nearest_names(std::string_view name) {
   return found;
 }
 
-Result<Model> load(std::string_view name) {
+namespace {
+
+tl::unexpected<Error> unknown(std::string_view name, std::string_view what) {
+  const auto nearest = nearest_names(name);
+  return bad_input("model {}: {} {} of the catalogue{}", shown(name), what, catalog_names().size(),
+                   nearest.empty() ? "" : fmt::format("; nearest: {}", fmt::join(nearest, ", ")));
+}
+
+const embedded::File* file_of(std::string_view name) {
   const std::string known = catalog_name(name);
   for (const auto& file : embedded::model_files())
-    if (!known.empty() && name_of(file.path) == known) return parse_config(file.path, file.text);
-  const auto nearest = nearest_names(name);
-  return bad_input("model {}: not in the catalogue of {}{}", shown(name), catalog_names().size(),
-                   nearest.empty() ? "" : fmt::format("; nearest: {}", fmt::join(nearest, ", ")));
+    if (!known.empty() && name_of(file.path) == known) return &file;
+  return nullptr;
+}
+
+}  // namespace
+
+Result<Model> load(std::string_view name) {
+  if (const auto* file = file_of(name)) return parse_config(file->path, file->text);
+  return unknown(name, "none of the");
+}
+
+Result<Config> config_of(const std::string& model) {
+  std::filesystem::path path = model;
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) path /= "config.json";
+  if (std::filesystem::exists(path, none)) {
+    WEFT_TRY(std::string text, read_text_file(path));
+    return Config{path.string(), std::move(text)};
+  }
+  if (const auto* file = file_of(model)) return Config{std::string(file->path), std::string(file->text)};
+  return unknown(model, "neither a config.json nor one of the");
 }
 
 }  // namespace weft::models

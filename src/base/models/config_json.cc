@@ -5,6 +5,7 @@
 #include "base/models/keys.h"
 #include "base/models/layers.h"
 #include "base/models/model.h"
+#include "base/models/quantization.h"
 #include "base/text.h"
 
 namespace weft::models {
@@ -59,6 +60,7 @@ Attention read_attention(Keys& keys) {
     a.kv_heads = keys.count_or({"num_key_value_heads", "num_query_groups", "multi_query_group_num", "num_kv_heads",
                                 "n_head_kv", "attn_config.kv_n_heads"},
                                a.heads);
+  if (a.kv_heads == 0) keys.fail(fmt::format("{}: num_key_value_heads: 0 is no count from 1", keys.file()));
   if (a.kv_heads == 0 || (keys.has("multi_query_attention") && !keys.flag("multi_query_attention", true)))
     a.kv_heads = a.heads;
   if (const auto width = keys.count({"head_dim", "kv_channels", "attention_head_dim"}); width && *width > 0) {
@@ -142,31 +144,28 @@ std::int64_t read_layer_count(Keys& keys) {
   return keys.need({"num_hidden_layers"});
 }
 
-// The weights' types of a quantization_config, in the section of the language model or around it.
-void read_quantization(const json& whole, const json& section, Model& model) {
-  const json* q = nullptr;
-  for (const json* from : {&section, &whole})
-    if (const auto at = from->find("quantization_config"); q == nullptr && at != from->end() && at->is_object())
-      q = &*at;
-  if (q == nullptr) return;
-  const auto word = [&](const char* key) {
-    const auto at = q->find(key);
-    return at != q->end() && at->is_string() ? at->get<std::string>() : std::string();
+constexpr std::initializer_list<const char*> kLongest = {"max_position_embeddings", "n_positions", "max_seq_len",
+                                                         "seq_length", "max_sequence_length"};
+
+// YaRN stretches what the model was trained on, linear and dynamic scaling what the file names; other kinds of scaling
+// are within it already.
+std::int64_t read_context(Keys& keys) {
+  const std::int64_t named = keys.count_or(kLongest, 0);
+  const json* scaling = keys.find({"rope_scaling", "rope_parameters"});
+  if (scaling == nullptr || !scaling->is_object()) return named;
+  const auto number = [&](const char* key) {
+    const auto at = scaling->find(key);
+    return at != scaling->end() && at->is_number() ? at->get<double>() : 0.0;
   };
-  const auto four = [&](const char* key) { return !q->contains(key) || (*q)[key] == 4; };
-  const std::string method = word("quant_method"), algorithm = word("quant_algo");
-  if (method == "fp8") model.quantization = q->contains("weight_block_size") ? "fp8_block" : "fp8";
-  if (method == "mxfp4") model.quantization = "mxfp4";
-  if (method == "modelopt") model.quantization = algorithm == "NVFP4" ? "nvfp4" : "fp8";
-  if (method == "compressed-tensors" && four("num_bits")) model.quantization = "int4";
-  if ((method == "awq" || method == "gptq") && four("bits")) model.quantization = "int4";
-  if (model.quantization.empty()) model.left_out.push_back(fmt::format("quantization_config ({})", shown(method)));
-  for (const char* list : {"modules_to_not_convert", "ignore", "exclude_modules"})
-    if (const auto at = q->find(list); at != q->end() && at->is_array())
-      for (const json& module : *at)
-        if (module.is_string() && module.get<std::string>().find("self_attn") != std::string::npos &&
-            module.get<std::string>().find("norm") == std::string::npos)
-          model.attention_unquantized = true;
+  std::string kind;
+  for (const char* key : {"rope_type", "type"})
+    if (const auto at = scaling->find(key); kind.empty() && at != scaling->end() && at->is_string())
+      kind = at->get<std::string>();
+  const double factor = number("factor"), trained = number("original_max_position_embeddings");
+  if (!(factor >= 1 && factor <= 4096)) return named;
+  if (kind == "yarn" && trained > 0) return std::max(named, static_cast<std::int64_t>(std::min(trained, 1e9) * factor));
+  if (kind == "linear" || kind == "dynamic") return static_cast<std::int64_t>(static_cast<double>(named) * factor);
+  return named;
 }
 
 Model read_model(Keys& keys, const Family& family, const std::string& type, const json& description) {
@@ -179,8 +178,8 @@ Model read_model(Keys& keys, const Family& family, const std::string& type, cons
   if (m.dtype.empty()) m.dtype = "bfloat16";
   m.hidden = keys.need_of_model({"hidden_size", "n_embd", "d_model", "n_embed"});
   m.vocab = keys.need_of_model({"vocab_size", "padded_vocab_size"});
-  m.seq = keys.count_or({"max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length"},
-                        4096);
+  m.seq = keys.count_or(kLongest, 4096);
+  m.context = read_context(keys);
   m.tied = keys.flag("tie_word_embeddings", description.value("tied", false));
   m.gated = keys.flag("gated_mlp",
                       description.contains("gated") ? description["gated"].get<bool>() : gated_by_activation(keys));
@@ -228,7 +227,7 @@ Result<Model> parse_config(std::string_view file, std::string_view text, Need ne
         static_cast<double>(model.mixer_parameters(layer)) + static_cast<double>(model.feed_parameters(layer));
   if (parameters > kMostParameters)
     return bad_input("{}: {:.3g} parameters; at most {:.0e} are counted", file, parameters, kMostParameters);
-  read_quantization(whole, section, model);
+  read_quantization(file, whole, section, model);
   name_left_out(whole, keys, model);
   if (known == all["families"].end() && !type.empty())
     model.left_out.push_back(

@@ -99,12 +99,14 @@ struct CacheShape {
 struct Model {
   std::string name, source, type;  // type: model_type of its config.json
   std::string dtype;               // of the weights, e.g. "bfloat16"
-  // How the file's weights are quantised: "fp8", "fp8_block" (a scale per block), "mxfp4", "nvfp4", "int4"; empty: not,
-  // or by a method that is not modelled, which is then in `left_out`.
+  // How the file's weights are quantised: "fp8", "fp8_block" (a scale per block), "mxfp4", "nvfp4", "int4" (activations
+  // of 16 bits), "int8" (both), "w8a16" (weights of 8 bits alone); empty: not, or by a method that is not modelled.
   std::string quantization;
+  std::string quantization_unknown;    // of a method that is not modelled: a sentence that names file, key and value
   bool attention_unquantized = false;  // … but for the projections of attention
   std::int64_t hidden = 0, vocab = 0;
   std::int64_t seq = 0;             // longest sequence that the file names
+  std::int64_t context = 0;         // that an engine allows: `seq` with rotary scaling; 0: the file names none
   std::int64_t positions = 0;       // learned position embeddings; 0: rotary or none
   std::int64_t embedding = 0;       // width of the embedding, where it is not `hidden`; 0: it is
   bool gated = true;                // three matrices in an MLP (SwiGLU) instead of two
@@ -148,6 +150,14 @@ std::string catalog_name(std::string_view name);
 std::vector<std::string> nearest_names(std::string_view name);
 // Errors (bad input): no such model; names the nearest.
 Result<Model> load(std::string_view name);
+
+// A config.json: where it is and what it says.
+struct Config {
+  std::string file, text;
+};
+// A file, a folder with a config.json, or a name of the catalogue. Errors (bad input): none of them, with the nearest
+// names; those of reading.
+Result<Config> config_of(const std::string& model);
 
 // model_types that data/models/families.json describes, sorted.
 std::vector<std::string> family_types();

@@ -31,6 +31,7 @@ nlohmann::json json_of(const ServeRow& row) {
                          {"step_parts_ms", named(row.step_parts)},
                          {"step_ms", row.step},
                          {"batch", row.batch},
+                         {"tokens_per_step", row.tokens_per_step},
                          {"output_tokens_per_s_per_gpu", row.tokens_per_gpu},
                          {"input_tokens_per_s_per_gpu", row.input_per_gpu},
                          {"output_tokens_per_s_per_user", row.tokens_per_user},
@@ -41,8 +42,42 @@ nlohmann::json json_of(const ServeRow& row) {
                          {"cache_used", row.cache_used},
                          {"requests", row.requests},
                          {"preemptions", row.preemptions},
+                         {"prefix_hits", row.prefix_hits},
                          {"money_per_million_tokens", row.money}};
   if (row.stable_rate) json["stable_rate"] = *row.stable_rate;
+  return json;
+}
+
+std::string in_words(const ServeFault& f, const ServeRow& whole) {
+  std::string all;
+  for (const std::string& fault : f.faults) all += (all.empty() ? "" : " ") + fault;
+  std::string text = fmt::format(
+      "\nWith {}: TTFT {:.0f} ms instead of {:.0f}, TPOT {:.2f} ms instead of {:.2f}, {:.1f} % of the tokens/s; ", all,
+      f.ttft.mean, whole.ttft.mean, f.tpot.mean, whole.tpot.mean, 100 * f.tokens);
+  if (f.lost == 0 && f.slowed == 0) return text + "no engine is touched.\n";
+  text += fmt::format("of {} engine{} {} lost, {} slowed.\n", f.engines, f.engines == 1 ? "" : "s", f.lost, f.slowed);
+  if (f.stable_rate) text += fmt::format("Unstable: what is left keeps up with {:.3g} requests/s.\n", *f.stable_rate);
+  if (f.empty_again > 0)
+    text += fmt::format(
+        "If lost engines are back after {:.0f} s, {:.0f} requests wait then, and the queue is empty {:.0f} s "
+        "after the fault.\n",
+        f.restart, f.waiting, f.empty_again);
+  if (f.empty_again < 0) text += "The queue does not empty even when all engines are back.\n";
+  return text;
+}
+
+nlohmann::json json_of(const ServeFault& f) {
+  nlohmann::json json = {{"faults", f.faults},
+                         {"engines", f.engines},
+                         {"lost", f.lost},
+                         {"slowed", f.slowed},
+                         {"ttft_ms", json_of(f.ttft)},
+                         {"tpot_ms", json_of(f.tpot)},
+                         {"tokens_share", f.tokens},
+                         {"restart_s", f.restart},
+                         {"waiting_requests", f.waiting},
+                         {"empty_again_s", f.empty_again}};
+  if (f.stable_rate) json["stable_rate"] = *f.stable_rate;
   return json;
 }
 
@@ -51,25 +86,29 @@ nlohmann::json json_of(const ServeRow& row) {
 std::string in_words(const ServeReport& report) {
   const ServeRow& row = report.rows.front();
   std::string text = fmt::format(
-      "{} ({}, cache {}) by {} on {} of {}, {}: TTFT {:.0f} ms, TPOT {:.2f} ms, {:.0f} output tokens/s per GPU, {:.0f} "
-      "per "
-      "user.\n",
+      "{} ({}, cache {}) by {} on {} of {}, {}: TTFT {:.0f} ms, TPOT {}, {:.0f} output tokens/s per GPU{}.\n",
       report.model, report.precision, report.cache, report.engine,
       row.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", row.gpus), report.machine, row.load, row.ttft.mean,
-      row.tpot.mean, row.tokens_per_gpu, row.tokens_per_user);
+      row.tpot.mean > 0 ? fmt::format("{:.2f} ms", row.tpot.mean) : "-", row.tokens_per_gpu,
+      row.tpot.mean > 0 ? fmt::format(", {:.0f} per user", row.tokens_per_user) : "");
   if (row.stable_rate)
-    text += fmt::format("Unstable: the queue grows as long as requests come. {:.3g} requests/s are stable.\n",
-                        *row.stable_rate);
-  text += fmt::format("plan: {}; {} input and {} output tokens; kernels as measured on {}\n\n", row.plan, report.input,
-                      report.output, report.kernels);
+    text += fmt::format("Unstable: the queue grows as long as requests come. {:.3g} requests/s {}.\n", *row.stable_rate,
+                        row.trace ? "are served" : "are stable");
+  text += fmt::format("plan: {}; {} input and {} output tokens; {}\n\n", row.plan, report.input, report.output,
+                      report.card == report.kernels ? fmt::format("kernels as measured on {}", report.kernels)
+                                                    : fmt::format("kernels scaled from those of {}, not measured on {}",
+                                                                  report.kernels, report.card));
   text += fmt::format("{:<22} {:>10} {:>10} {:>10} {:>10}\n", "ms", "mean", "median", "90 %", "99 %");
   for (const auto& [name, s] : {std::pair{"TTFT", &row.ttft}, {"TPOT", &row.tpot}, {"whole answer", &row.end_to_end}})
-    text += fmt::format("{:<22} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f}\n", name, s->mean, s->median, s->p90, s->p99);
+    text += s->mean <= 0 ? fmt::format("{:<22} {:>10} {:>10} {:>10} {:>10}\n", name, "-", "-", "-", "-")
+                         : fmt::format("{:<22} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f}\n", name, s->mean, s->median,
+                                       s->p90, s->p99);
   text += fmt::format("\n{:<22} {:>10} {:>7}\n", "part of TTFT", "ms", "share %");
   for (const auto& [name, ms] : row.ttft_parts)
     text += fmt::format("{:<22} {:>10.2f} {:>7.1f}\n", name, ms, row.ttft.mean > 0 ? 100 * ms / row.ttft.mean : 0);
-  text += fmt::format("\n{:<22} {:>10} {:>7}   {:.1f} sequences on average\n", "part of a decode step", "ms", "share %",
-                      row.batch);
+  text +=
+      fmt::format("\n{:<22} {:>10} {:>7}   {:.1f} sequences on average{}\n", "part of a decode step", "ms", "share %",
+                  row.batch, row.tokens_per_step > 1 ? fmt::format(", {:.2f} tokens each", row.tokens_per_step) : "");
   for (const auto& [name, ms] : row.step_parts)
     if (ms > 0) text += fmt::format("{:<22} {:>10.3f} {:>7.1f}\n", name, ms, row.step > 0 ? 100 * ms / row.step : 0);
   text += fmt::format("\n{:<22} {:>10}\n", "memory of a GPU", "GiB");
@@ -77,7 +116,10 @@ std::string in_words(const ServeReport& report) {
   text += fmt::format(
       "\nThe cache of an engine holds {:.0f} tokens; at most {:.1f} % were used; {} preemption{} in {} requests.\n",
       row.cache_tokens, 100 * row.cache_used, row.preemptions, row.preemptions == 1 ? "" : "s", row.requests);
+  if (row.has_prefixes)
+    text += fmt::format("{:.1f} % of the prompts' tokens were in the prefix cache.\n", 100 * row.prefix_hits);
   if (row.money > 0) text += fmt::format("A million output tokens cost {:.3f}.\n", row.money);
+  if (report.fault) text += in_words(*report.fault, row);
   return text;
 }
 
@@ -123,22 +165,49 @@ nlohmann::json to_json(const ServeReport& report) {
   nlohmann::json rows = nlohmann::json::array(), frontier = nlohmann::json::array();
   for (const ServeRow& row : report.rows) rows.push_back(json_of(row));
   for (const ServeRow& row : report.frontier) frontier.push_back(json_of(row));
-  return {{"schema", "weft.serve/1"},
-          {"model", report.model},
-          {"machine", report.machine},
-          {"card", report.card},
-          {"engine", report.engine},
-          {"precision", report.precision},
-          {"cache", report.cache},
-          {"input_tokens", report.input},
-          {"output_tokens", report.output},
-          {"kernels", report.kernels},
-          {"rows", rows},
-          {"frontier", frontier},
-          {"goal_ttft_ms", report.goal_ttft},
-          {"goal_tpot_ms", report.goal_tpot},
-          {"percentile", report.percentile},
-          {"tried", report.tried}};
+  nlohmann::json json = {{"schema", "weft.serve/1"},
+                         {"model", report.model},
+                         {"machine", report.machine},
+                         {"card", report.card},
+                         {"engine", report.engine},
+                         {"precision", report.precision},
+                         {"cache", report.cache},
+                         {"input_tokens", report.input},
+                         {"output_tokens", report.output},
+                         {"kernels", report.kernels},
+                         {"rows", rows},
+                         {"frontier", frontier},
+                         {"goal_ttft_ms", report.goal_ttft},
+                         {"goal_tpot_ms", report.goal_tpot},
+                         {"percentile", report.percentile},
+                         {"tried", report.tried}};
+  if (report.fault) json["fault"] = json_of(*report.fault);
+  return json;
+}
+
+std::string in_words(const ServeMachines& all) {
+  std::string text = fmt::format("{:<22} {:>5} {:>9} {:>9} {:>11} {:>9} {:>8} {}\n", "machine", "GPUs", "TTFT ms",
+                                 "TPOT ms", "tok/s/GPU", "tok/s/usr", "price/M", "plan and load");
+  for (const ServeMachines::Machine& m : all.machines) {
+    if (!m.report || !m.report->rows.front().fits) {
+      text += fmt::format("{:<22} {}\n", m.name, m.report ? "no plan holds the goal" : m.reason);
+      continue;
+    }
+    const ServeRow& r = m.report->rows.front();
+    text += fmt::format("{:<22} {:>5} {:>9.0f} {:>9.2f} {:>11.0f} {:>9.1f} {:>8} {}, {}{}\n", m.name, r.gpus,
+                        r.ttft.mean, r.tpot.mean, r.tokens_per_gpu, r.tokens_per_user,
+                        r.money > 0 ? fmt::format("{:.3f}", r.money) : "-", r.plan, r.load,
+                        r.stable_rate ? fmt::format(" (unstable: {:.3g} requests/s are stable)", *r.stable_rate) : "");
+  }
+  return text;
+}
+
+nlohmann::json to_json(const ServeMachines& all) {
+  nlohmann::json machines = nlohmann::json::array();
+  for (const ServeMachines::Machine& m : all.machines)
+    machines.push_back(
+        {{"on", m.name}, {"answer", m.report ? to_json(*m.report) : nlohmann::json()}, {"reason", m.reason}});
+  return {{"schema", "weft.serve-machines/1"}, {"machines", machines}};
 }
 
 }  // namespace weft::report

@@ -23,15 +23,31 @@ struct ServeRow {
   std::vector<std::pair<std::string, double>> ttft_parts;  // ms; sum: the mean
   std::vector<std::pair<std::string, double>> step_parts;  // ms of a decode iteration; sum: step
   double step = 0, batch = 0;
+  double tokens_per_step = 1;  // of a sequence; above 1: with drafts
   double tokens_per_gpu = 0, input_per_gpu = 0, tokens_per_user = 0, requests_per_second = 0;
   std::vector<std::pair<std::string, double>> memory;  // bytes on a GPU
   double capacity = 0;
   double cache_tokens = 0, cache_used = 0;  // share
   std::int64_t requests = 0, preemptions = 0;
+  double prefix_hits = 0;             // share of the prompts' tokens that were cached
+  bool has_prefixes = false;          // the load says which prompts begin alike
   std::optional<double> stable_rate;  // requests/s; the asked rate is above it
+  bool trace = false;                 // … that of a trace
   double money = 0;                   // per million output tokens; 0: no price
   std::string reason;                 // of a plan that lost or was refused
   bool fits = true;
+};
+
+// The same with something broken.
+struct ServeFault {
+  std::vector<std::string> faults;
+  std::int64_t engines = 1, lost = 0, slowed = 0;
+  ServeSpread ttft, tpot;  // of all requests
+  double tokens = 1;       // output tokens/s beside those without the fault
+  double restart = 0;      // s until lost engines are back
+  double waiting = 0;      // requests that wait then
+  double empty_again = 0;  // s from the fault until the queue is empty; below 0: never, 0: no engine was lost
+  std::optional<double> stable_rate;  // of what is left; the asked rate is above it
 };
 
 struct ServeReport {
@@ -44,7 +60,20 @@ struct ServeReport {
   double goal_ttft = 0, goal_tpot = 0;
   std::int64_t percentile = 50, tried = 0;
   std::vector<ServeRow> frontier;
+  std::optional<ServeFault> fault;
 };
+
+// The same question for several machines.
+struct ServeMachines {
+  struct Machine {
+    std::string name;
+    std::optional<ServeReport> report;
+    std::string reason;  // why there is no answer
+  };
+  std::vector<Machine> machines;
+};
+std::string in_words(const ServeMachines& all);
+nlohmann::json to_json(const ServeMachines& all);  // weft.serve-machines/1
 
 // A table for people: of one plan, and of --best with the first `shown` plans.
 std::string in_words(const ServeReport& report);

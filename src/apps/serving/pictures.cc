@@ -1,0 +1,218 @@
+#include "apps/serving/pictures.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "machine/render/axis.h"
+#include "machine/render/svg_canvas.h"
+
+namespace weft::serving {
+namespace {
+
+using topology::Axis;
+using topology::SvgCanvas;
+using Align = SvgCanvas::Align;
+
+constexpr std::string_view kInk = "#141a2c", kQuiet = "#5f6885", kHair = "#d5dae8", kModel = "#2f4ba8";
+constexpr std::string_view kDecode = "#c9d3ee", kPrefill = "#e58a12", kFull = "#c4122f";
+constexpr double kLeft = 90, kRight = 950, kTop = 64, kLane = 22, kRow = 30, kPanel = 130;
+constexpr std::size_t kMostLanes = 16, kMostRequests = 5000, kColumns = 860;
+
+void heading(SvgCanvas& canvas, const std::string& text, const std::string& below) {
+  canvas.text(0, 16, text, 18, Align::kLeft, 0, "bold", kInk);
+  canvas.text(0, 38, below, 12, Align::kLeft, 0, "normal", kQuiet);
+}
+
+class RunPicture {
+ public:
+  RunPicture(const Run& run, const report::ServeReport& report) : run_(run) {
+    const report::ServeRow& row = report.rows.front();
+    heading(canvas_, fmt::format("{} by {} on {}: {}", report.model, report.engine, report.machine, row.load),
+            fmt::format("{}; {} input and {} output tokens", row.plan, report.input, report.output));
+    for (const Run::Sample& s : run.samples) {
+      engines_ = std::max<std::size_t>(engines_, static_cast<std::size_t>(s.engine) + 1);
+      most_ = std::max({most_, static_cast<double>(s.waiting), static_cast<double>(s.running)});
+    }
+    time_ = {0, std::max(run.seconds, 1e-9), kLeft, kRight};
+  }
+
+  std::string draw() {
+    const std::size_t shown = std::min(engines_, kMostLanes);
+    lanes(shown);
+    double y = kTop + kRow * static_cast<double>(shown) + 20;
+    if (shown < engines_)
+      canvas_.text(kLeft, y - 4, fmt::format("{} more engines are not drawn", engines_ - shown), 12, Align::kLeft, 0,
+                   "normal", kQuiet);
+    panel(y, "requests", std::max(most_, 1.0),
+          {{"waiting", kFull, [](const Run::Sample& s) { return d(s.waiting); }},
+           {"decoding", kModel, [](const Run::Sample& s) { return d(s.running); }}});
+    y += kPanel + 40;
+    panel(y, "cache %", 100, {{"in use", kModel, [](const Run::Sample& s) { return 100 * s.used; }}});
+    y += kPanel + 16;
+    const double step = topology::round_step(time_.high, 6);
+    for (double t = 0; t <= time_.high; t += step)
+      canvas_.text(time_(t), y, fmt::format("{:.4g} s", t), 12, Align::kMiddle, 0, "normal", kQuiet);
+    return canvas_.finish();
+  }
+
+ private:
+  static double d(std::int64_t n) { return static_cast<double>(n); }
+  struct Line {
+    std::string name;
+    std::string_view ink;
+    double (*value)(const Run::Sample&);
+  };
+
+  // A column of pixels has the share of its time that read prompts.
+  void lanes(std::size_t shown) {
+    std::vector<double> reads(shown * kColumns), decodes(shown * kColumns);
+    for (const Run::Sample& s : run_.samples) {
+      if (static_cast<std::size_t>(s.engine) >= shown) continue;
+      auto& to = s.reads ? reads : decodes;
+      const double width = time_.high / d(kColumns);
+      for (auto c = static_cast<std::size_t>(s.begin / width);
+           c < kColumns && d(static_cast<std::int64_t>(c)) * width < s.end; ++c) {
+        const double left = d(static_cast<std::int64_t>(c)) * width;
+        to[static_cast<std::size_t>(s.engine) * kColumns + c] +=
+            std::min(s.end, left + width) - std::max(s.begin, left);
+      }
+    }
+    for (std::size_t e = 0; e < shown; ++e) {
+      const double y = kTop + kRow * static_cast<double>(e);
+      canvas_.text(0, y + 16, fmt::format("engine {}", e), 12, Align::kLeft, kLeft - 10, "bold", kInk);
+      row(&decodes[e * kColumns], &reads[e * kColumns], y);
+    }
+    canvas_.cell(kRight - 190, 40, 12, 11, kPrefill);
+    canvas_.text(kRight - 172, 50, "reads prompts", 12, Align::kLeft, 0, "normal", kInk);
+    canvas_.cell(kRight - 70, 40, 12, 11, kDecode);
+    canvas_.text(kRight - 52, 50, "decodes", 12, Align::kLeft, 0, "normal", kInk);
+  }
+  void row(const double* decodes, const double* reads, double y) {
+    const double width = time_.high / d(kColumns), pixel = (kRight - kLeft) / d(kColumns);
+    for (std::size_t c = 0; c < kColumns; ++c) {
+      const double x = kLeft + pixel * static_cast<double>(c);
+      const double read = std::min(1.0, reads[c] / width), all = std::min(1.0, read + decodes[c] / width);
+      if (all > read) canvas_.cell(x, y + kLane * (1 - all), pixel, kLane * (all - read), kDecode);
+      if (read > 0) canvas_.cell(x, y + kLane * (1 - read), pixel, kLane * read, kPrefill);
+    }
+  }
+
+  void panel(double top, const std::string& name, double most, const std::vector<Line>& lines) {
+    const Axis up{0, most, top + kPanel, top};
+    canvas_.text(0, top + 12, name, 12, Align::kLeft, kLeft - 10, "bold", kInk);
+    const double step = topology::round_step(most, 4);
+    for (double v = 0; v <= most; v += step) {
+      canvas_.cell(kLeft, up(v), kRight - kLeft, 1, kHair);
+      canvas_.text(kLeft - 8, up(v) + 4, fmt::format("{:.4g}", v), 12, Align::kRight, 0, "normal", kQuiet);
+    }
+    double x = kLeft + 10;
+    for (const Line& line : lines) {
+      curve(up, line);
+      canvas_.text(x, top - 4, line.name, 12, Align::kLeft, 0, "normal", line.ink);
+      x += 70;
+    }
+  }
+  // The largest value of each column of pixels, over all engines.
+  void curve(const Axis& up, const Line& line) {
+    std::vector<double> of(kColumns, -1);
+    for (const Run::Sample& s : run_.samples) {
+      const auto c = std::min(kColumns - 1, static_cast<std::size_t>(s.begin / time_.high * d(kColumns)));
+      of[c] = std::max(of[c], line.value(s));
+    }
+    std::vector<std::pair<double, double>> points;
+    for (std::size_t c = 0; c < kColumns; ++c)
+      if (of[c] >= 0)
+        points.emplace_back(kLeft + (kRight - kLeft) / d(kColumns) * static_cast<double>(c),
+                            up(std::min(of[c], up.high)));
+    if (points.size() > 1) canvas_.polyline(points, line.ink, 1.5);
+  }
+
+  const Run& run_;
+  SvgCanvas canvas_;
+  std::size_t engines_ = 0;
+  double most_ = 0;
+  Axis time_;
+};
+
+}  // namespace
+
+std::string run_svg(const Run& run, const report::ServeReport& report) { return RunPicture(run, report).draw(); }
+
+std::string frontier_svg(const report::ServeReport& report) {
+  SvgCanvas canvas;
+  heading(canvas, fmt::format("{} by {} on {}: every plan and load", report.model, report.engine, report.machine),
+          fmt::format("{} points tried; {} input and {} output tokens; the line: no other point has more of both",
+                      report.tried, report.input, report.output));
+  double user = 1, gpu = 1;
+  for (const auto* rows : {&report.rows, &report.frontier})
+    for (const report::ServeRow& r : *rows)
+      user = std::max(user, r.tokens_per_user), gpu = std::max(gpu, r.tokens_per_gpu);
+  constexpr double kDown = 470;
+  const Axis x{0, user * 1.05, kLeft, 800}, y{0, gpu * 1.08, kDown, kTop};
+  for (double v = 0, step = topology::round_step(x.high, 8); v <= x.high; v += step) {
+    canvas.cell(x(v), kTop, 1, kDown - kTop, kHair);
+    canvas.text(x(v), kDown + 16, fmt::format("{:.4g}", v), 12, Align::kMiddle, 0, "normal", kQuiet);
+  }
+  for (double v = 0, step = topology::round_step(y.high, 6); v <= y.high; v += step) {
+    canvas.cell(kLeft, y(v), 800 - kLeft, 1, kHair);
+    canvas.text(kLeft - 8, y(v) + 4, fmt::format("{:.4g}", v), 12, Align::kRight, 0, "normal", kQuiet);
+  }
+  canvas.text((kLeft + 800) / 2, kDown + 38, "output tokens/s per user", 12, Align::kMiddle, 0, "normal", kInk);
+  canvas.text(0, kTop - 8, "output tokens/s per GPU", 12, Align::kLeft, 0, "normal", kInk);
+  std::vector<std::pair<double, double>> line;
+  for (const report::ServeRow& r : report.frontier) line.emplace_back(x(r.tokens_per_user), y(r.tokens_per_gpu));
+  if (line.size() > 1) canvas.polyline(line, kModel, 2);
+  std::string before;
+  for (const report::ServeRow& r : report.frontier) {
+    canvas.dot(x(r.tokens_per_user), y(r.tokens_per_gpu), 3.5, kModel);
+    if (r.plan != before)
+      canvas.text(x(r.tokens_per_user) + 7, y(r.tokens_per_gpu) - 5, r.plan, 11, Align::kLeft, 0, "normal", kInk);
+    before = r.plan;
+  }
+  for (const report::ServeRow& r : report.rows)
+    if (r.fits) canvas.dot(x(r.tokens_per_user), y(r.tokens_per_gpu), 5, "none", kPrefill);
+  canvas.dot(kLeft + 4, kDown + 34, 5, "none", kPrefill);
+  canvas.text(kLeft + 16, kDown + 38, "a plan at its best load under the goal", 12, Align::kLeft, 0, "normal", kInk);
+  return canvas.finish();
+}
+
+nlohmann::json run_timeline(const Run& run) {
+  nlohmann::json events = nlohmann::json::array();
+  for (const Run::Sample& s : run.samples) {
+    events.push_back({{"name", s.reads ? "prompts" : "decode"},
+                      {"ph", "X"},
+                      {"pid", s.engine},
+                      {"tid", 0},
+                      {"ts", s.begin * 1e6},
+                      {"dur", (s.end - s.begin) * 1e6},
+                      {"args", {{"decoding", s.running}, {"waiting", s.waiting}}}});
+    events.push_back({{"name", "requests"},
+                      {"ph", "C"},
+                      {"pid", s.engine},
+                      {"ts", s.begin * 1e6},
+                      {"args", {{"waiting", s.waiting}, {"decoding", s.running}}}});
+    events.push_back({{"name", "cache %"},
+                      {"ph", "C"},
+                      {"pid", s.engine},
+                      {"ts", s.begin * 1e6},
+                      {"args", {{"used", 100 * s.used}}}});
+  }
+  const std::size_t shown = std::min(run.done.size(), kMostRequests);
+  const auto phase = [&](std::size_t id, const char* name, double begin, double end) {
+    if (end <= begin) return;
+    for (const auto& [ph, at] : {std::pair{"b", begin}, {"e", end}})
+      events.push_back({{"name", name}, {"cat", "request"}, {"ph", ph}, {"id", id}, {"pid", -1}, {"ts", at * 1e6}});
+  };
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Request& r = run.done[i];
+    phase(i, "queue", r.arrival, r.started);
+    phase(i, "prefill", r.started, r.first - r.moved);
+    phase(i, "KV transfer", r.first - r.moved, r.first);
+    phase(i, "decode", r.first, r.finished);
+  }
+  return {{"traceEvents", events},
+          {"displayTimeUnit", "ms"},
+          {"otherData", {{"requests", run.done.size()}, {"requests_left_out", run.done.size() - shown}}}};
+}
+
+}  // namespace weft::serving
