@@ -48,8 +48,18 @@ class Mismatch(Error):
     field = ""
 
 
-class InvalidArgument(Error, ValueError):
-    """An argument is wrong; nothing was done."""
+class LeftOut(Error):
+    """The other ranks have agreed to go on without this one, for good: end."""
+
+
+class NoQuorum(Error):
+    """Too few ranks are here to decide who goes on. Nothing is lost: call again."""
+
+
+class InvalidArgument(Error, ValueError, TypeError):
+    """An argument is wrong, in its value or its type; nothing was done."""
+
+    code = "invalid_argument"
 
 
 class NoResources(Error, MemoryError):
@@ -67,12 +77,22 @@ def seconds(timeout: float, operation: str) -> float:
     return float(timeout)
 
 
+def some_seconds(timeout: float, operation: str) -> float:
+    """A timeout of calls that no peer could keep if it were 0. Raises: InvalidArgument."""
+    if seconds(timeout, operation) == 0:
+        text = "a timeout of 0 s: every call would fail; None waits as long as peers live, or as the environment says"
+        raise InvalidArgument(text, "invalid_argument", (), operation)
+    return float(timeout)
+
+
 _CLASSES: dict[str, type[Error]] = {
     "peer_died": PeerDied,
     "peer_left": PeerLeft,
     "aborted": Aborted,
     "timeout": Timeout,
     "mismatch": Mismatch,
+    "left_out": LeftOut,
+    "no_quorum": NoQuorum,
     "invalid_argument": InvalidArgument,
     "not_found": InvalidArgument,
     "no_resources": NoResources,
