@@ -4,6 +4,9 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "failed.h"
 #include "plan/schedule/collective.h"
 #include "plan/schedule/element.h"
@@ -30,6 +33,7 @@ ReduceOp op_of_bool(ReduceOp op) {
 
 std::string repr_of(nb::handle value) {
   std::string text = nb::cast<std::string>(nb::repr(value));
+  std::replace(text.begin(), text.end(), '\n', ' ');
   constexpr std::size_t kMost = 80;
   if (text.size() > kMost) text = text.substr(0, kMost - 3) + "...";
   return text;
@@ -159,6 +163,28 @@ void set_count(Request& r, const Array* in, const Array* out, Place place, const
                operation);
 }
 
+// Of uneven collectives: do input and output have what the counts say?
+void check_counts(const Call& call, const Array* in, const Array* out, Place place) {
+  const auto refuse = [&](const std::string& why) { throw Failed(invalid(why), call.operation); };
+  if (in == nullptr || out == nullptr) refuse("input and output are needed");
+  const auto n = static_cast<std::size_t>(place.ranks);
+  const bool pairs = call.request.collective == Collective::kAllToAllV;
+  if (call.counts.size() != n || (pairs && call.receive_counts.size() != n))
+    refuse("counts of " + std::to_string(n) + " ranks are needed");
+  const auto all_of = [](const std::vector<std::size_t>& counts) {
+    std::size_t all = 0;
+    for (const std::size_t count : counts) all = count > ~std::size_t{0} - all ? ~std::size_t{0} : all + count;
+    return all;
+  };
+  const std::size_t mine = call.counts[static_cast<std::size_t>(place.rank)], all = all_of(call.counts);
+  const std::size_t ins = call.request.collective == Collective::kAllGatherV ? mine : all;
+  const std::size_t outs = pairs ? all_of(call.receive_counts)
+                           : call.request.collective == Collective::kAllGatherV ? all : mine;
+  if (in->count() != ins || out->count() != outs)
+    refuse("counts say " + std::to_string(ins) + " elements of input and " + std::to_string(outs) +
+           " of output, not " + std::to_string(in->count()) + " and " + std::to_string(out->count()));
+}
+
 }  // namespace
 
 Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op, Rank root, nb::object options) {
@@ -197,10 +223,10 @@ Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op
   if (!options.is_none()) set_options(call, nb::cast<nb::dict>(options));
   if (r.scalar.has_value() != (r.op == ReduceOp::kPremulSum))
     throw Failed(invalid(r.scalar ? "scalar= goes with op premul_sum" : "op premul_sum needs scalar="), call.operation);
-  if (call.counts.empty())
+  if (schedule::uneven(r.collective))
+    check_counts(call, input, output, place);
+  else
     set_count(r, input, output, place, call.operation);
-  else if (input == nullptr || output == nullptr)
-    throw Failed(invalid("input and output are needed"), call.operation);
   call.result = std::move(out);
   return call;
 }

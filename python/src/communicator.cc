@@ -390,10 +390,10 @@ void add_communicator(nb::module_& m) {
       .def_prop_ro("size", &Comm::size)
       .def("call", &Comm::call, nb::arg("kind"), nb::arg("input").none(), nb::arg("output").none(),
            nb::arg("op").none(), nb::arg("root"), nb::arg("wait"), nb::arg("options").none())
-      .def("transfer", &Comm::transfer, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("wait"))
-      .def("tagged", &Comm::tagged, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("tag"),
+      .def("transfer", &Comm::transfer, nb::arg("sends"), nb::arg("data").none(), nb::arg("peer"), nb::arg("wait"))
+      .def("tagged", &Comm::tagged, nb::arg("sends"), nb::arg("data").none(), nb::arg("peer"), nb::arg("tag"),
            nb::arg("seconds").none())
-      .def("start_tagged", &Comm::start_tagged, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("tag"),
+      .def("start_tagged", &Comm::start_tagged, nb::arg("sends"), nb::arg("data").none(), nb::arg("peer"), nb::arg("tag"),
            nb::arg("seconds").none(), nb::keep_alive<0, 1>())
       .def("grow", &Comm::grow, nb::arg("id"), nb::arg("size"))
       .def("split", &Comm::split, nb::arg("color"), nb::arg("key"))

@@ -39,7 +39,7 @@ class Served:
     """A store, its server, and a client with memory."""
 
     def __init__(self):
-        self.store = store()
+        self.store = kv.Store(Agent("store", key=KEY, listen="127.0.0.1:0"), 4, 4096, block_tokens=4)
         self.server = self.store.serve(key=KEY)
         self.agent = Agent("client", key=KEY)
         self.client = kv.Client(self.agent, self.server.address, KEY)
@@ -139,7 +139,7 @@ def test_every_argument_of_what_makes_objects_is_checked(function, arguments):
         arguments = {**arguments, "agent": Agent("agent")}
     for name in arguments:
         for value in VALUES:
-            if name == "page_bytes" and value in (2**31, 2**32):
+            if name == "page_bytes" and type(value) is int and value in (2**31, 2**32):
                 continue  # memory that there may be
             tried(function, arguments, name, value)
 

@@ -6,16 +6,11 @@ import operator
 from typing import Any
 
 from . import _errors
+from ._errors import shown as shown
 
 
 def refuse(text: str, operation: str) -> _errors.InvalidArgument:
     return _errors.InvalidArgument(text, "invalid_argument", (), operation)
-
-
-def shown(value: object) -> str:
-    """A value in one short line."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def integer(value: Any, name: str, operation: str, low: int, high: int) -> int:

@@ -66,13 +66,19 @@ class NoResources(Error, MemoryError):
     """Memory or another resource of the process is used up."""
 
 
+def shown(value: object) -> str:
+    """A value in one short line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 _MOST_SECONDS = 100 * 365 * 24 * 3600.0
 
 
 def seconds(timeout: float, operation: str) -> float:
     """A timeout that a call can wait for. Raises: InvalidArgument: no number, negative, NaN, more than 100 years."""
     if not isinstance(timeout, numbers.Real) or isinstance(timeout, bool) or not 0 <= timeout <= _MOST_SECONDS:
-        text = f"a timeout of {timeout!r} s: it is 0 to {_MOST_SECONDS:.0f} s (100 years)"
+        text = f"a timeout of {shown(timeout)} s: it is 0 to {_MOST_SECONDS:.0f} s (100 years)"
         raise InvalidArgument(text, "invalid_argument", (), operation)
     return float(timeout)
 

@@ -197,11 +197,11 @@ class Window:
         key = index if isinstance(index, tuple) else (index,)
         try:
             view: NDArray[Any] = local[key if Ellipsis in key else (*key, ...)]
-        except (IndexError, TypeError, ValueError) as e:
-            raise _errors.InvalidArgument(f"index {index!r}: {e}", operation=operation) from None
+        except (IndexError, TypeError, ValueError, OverflowError) as e:
+            raise _errors.InvalidArgument(f"index {_arguments.shown(index)}: {e}", operation=operation) from None
         if view.size and not np.shares_memory(view, local):
             raise _errors.InvalidArgument(
-                f"index {index!r}: only numbers, slices and ... name memory", operation=operation
+                f"index {_arguments.shown(index)}: only numbers, slices and ... name memory", operation=operation
             )
         return view
 
@@ -223,7 +223,7 @@ class Window:
     def _word(self, at: Any, operation: str, sizes: tuple[int, ...]) -> NDArray[Any]:
         word = self._view(at, operation)
         if word.size != 1 or word.dtype.kind not in "iu" or word.dtype.itemsize not in sizes:
-            text = f"index {at!r} of {self!r} is not one integer of {' or '.join(str(s) for s in sizes)} bytes"
+            text = f"index {_arguments.shown(at)} of {self!r} is not one integer of {' or '.join(str(s) for s in sizes)} bytes"
             raise _errors.InvalidArgument(text, operation=operation)
         return word
 
