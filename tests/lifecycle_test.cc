@@ -243,8 +243,8 @@ TEST_P(Lifecycle, GrowingEndsWhenARankHereDies) {
     if (c.rank() == 1) (void)c.grow(place.id(), 3);  // rank 0's id counts: it waits for rank 2, who never comes
     const auto grown = c.grow(place.id(), 3);
     if (grown) return "ok";
-    return fmt::format("died {} of {}: {}", grown.error().code == Code::kPeerDied,
-                       fmt::join(grown.error().ranks, ","), grown.error().message);
+    return fmt::format("died {} of {}: {}", grown.error().code == Code::kPeerDied, fmt::join(grown.error().ranks, ","),
+                       grown.error().message);
   });
   job.await_running();
   std::this_thread::sleep_for(300ms);

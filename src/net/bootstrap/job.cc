@@ -146,7 +146,8 @@ Status meet_at_first_pod(Job& job, const env::Settings& s) {
     const auto at = resolve("JOB_COMPLETION_INDEX", host, ports.first != 0 ? ports.first : kPort);
     if (at) return meet_at(job, s, *at, fmt::format("{} {}", host, at->port), false);
     if (std::chrono::steady_clock::now() > deadline) return tl::make_unexpected(at.error());
-    if (Interruptible::asked()) return failure(Code::kAborted, Blame::kOperation, "interrupted: {}", at.error().message);
+    if (Interruptible::asked())
+      return failure(Code::kAborted, Blame::kOperation, "interrupted: {}", at.error().message);
     std::this_thread::sleep_for(Milliseconds(200));
   }
 }

@@ -99,8 +99,9 @@ struct Meeting {
 // Lets this process answer for the rank from now on: see member.h.
 std::shared_ptr<Member> join_members(const Meeting& meeting, Rank rank);
 
-// Joins the others; returns when all are there. Errors: of Invitation::watch; kAborted: see Interruptible; kTimeout (the host, or the missing ranks); kInvalidArgument:
-// another key, version or number of ranks, a rank that is taken, ranks that disagree on protection; kNoResources.
+// Joins the others; returns when all are there. Errors: of Invitation::watch; kAborted: see Interruptible; kTimeout
+// (the host, or the missing ranks); kInvalidArgument: another key, version or number of ranks, a rank that is taken,
+// ranks that disagree on protection; kNoResources.
 Result<Meeting> meet(const Invitation& invitation);
 
 // Makes room for file descriptors: raises the soft limit as far as the system lets it. Errors: kNoResources: too few,

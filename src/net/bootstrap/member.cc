@@ -232,13 +232,13 @@ void Member::tell_broken(const Broken& broken, const std::vector<Rank>& to, cons
   const MemberIdentity& self = shared_->identity;
   Message message{{.kind = MessageKind::kBroken, .from = self.rank, .tag = shared_->tag}, {}};
   put(broken, message);
-  const auto tell = [&](const std::vector<Rank>& all, milliseconds limit) {
+  const auto notify = [&](const std::vector<Rank>& all, milliseconds limit) {
     std::vector<Address> at;
     for (const Rank r : all) at.push_back(self.addresses[static_cast<std::size_t>(r)]);
     exchange(self.key, message, at, all, limit);
   };
-  tell(to, kAnswerTime);
-  tell(silent, kSilentTime);
+  notify(to, kAnswerTime);
+  notify(silent, kSilentTime);
 }
 
 void Member::note_call(std::uint64_t number, std::uint32_t chain) {
