@@ -315,3 +315,9 @@ def test_a_communicator_that_is_finalized_neither_shrinks_nor_agrees():
     for call in (comm.shrink, lambda: comm.agree(True)):
         with pytest.raises(weft.InvalidArgument, match="the communicator is finalized"):
             call()
+
+
+@pytest.mark.parametrize("code, kind", [("left_out", weft.LeftOut), ("no_quorum", weft.NoQuorum), ("timeout", weft.Timeout)])
+def test_every_outcome_of_an_agreement_has_a_class(code, kind):
+    error = weft._errors._make(code, "rank 0: so", "agree", [1], [], "")
+    assert type(error) is kind and error.code == code and error.ranks == (1,)
