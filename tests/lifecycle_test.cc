@@ -223,6 +223,66 @@ TEST_P(Lifecycle, AMonitoredBarrierWithoutRankZeroNamesIt) {
   EXPECT_TRUE(contains(said[1], "for rank 0")) << said[1];
 }
 
+TEST_P(Lifecycle, ARankThatIsLateForAMonitoredBarrierReadsATimeoutOfItsOwn) {
+  ConnectedJob job(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+    if (!c.barrier()) return "no barrier";
+    if (c.rank() == 1) std::this_thread::sleep_for(1500ms);
+    const Status late = c.monitored_barrier(200ms);
+    if (late) return "ok";
+    return fmt::format("{} of {} {}", late.error().code == Code::kTimeout, fmt::join(late.error().ranks, ","),
+                       late.error().message);
+  });
+  for (const std::string& said : job.join()) EXPECT_TRUE(said.starts_with("true of 1 ")) << said;
+}
+
+TEST_P(Lifecycle, GrowingEndsWhenARankHereDies) {
+  ConnectedJob job(2, options(), [](Communicator& c, Report& report, NoticeBoard&) -> std::string {
+    auto place = MeetingPlace::open(3).value();
+    if (!c.barrier()) return "no barrier";
+    report.say("running ");
+    if (c.rank() == 1) (void)c.grow(place.id(), 3);  // rank 0's id counts: it waits for rank 2, who never comes
+    const auto grown = c.grow(place.id(), 3);
+    if (grown) return "ok";
+    return fmt::format("died {} of {}: {}", grown.error().code == Code::kPeerDied, fmt::join(grown.error().ranks, ","),
+                       grown.error().message);
+  });
+  job.await_running();
+  std::this_thread::sleep_for(300ms);
+  job[1].send(SIGKILL);
+  const std::string said = job.join({1})[0];
+  EXPECT_TRUE(contains(said, "died true of 1: ")) << said;
+}
+
+TEST_P(Lifecycle, ARankThatWasGivenUpWhileItWasStoppedGetsNoGroup) {
+  ConnectedJob job(3, options(1s), [](Communicator& c, Report& report, NoticeBoard&) -> std::string {
+    if (!c.barrier()) return "no barrier";
+    report.say("running ");
+    if (c.rank() == 1) raise(SIGSTOP);
+    const auto group = c.split(0);
+    return group ? "has a group" : group.error().message;
+  });
+  job.await_running();
+  std::this_thread::sleep_for(3500ms);
+  job[1].send(SIGCONT);
+  for (const std::string& said : job.join()) EXPECT_FALSE(contains(said, "has a group")) << said;
+}
+
+TEST_P(Lifecycle, BroadcastsOfDifferentRootsAreNamedAtTheLatestByFinalize) {
+  ConnectedJob job(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+    std::vector<float> x(4, 1);
+    Status status = c.broadcast<float>(x, c.rank());
+    if (status) status = c.finalize();
+    if (status) return "ok";
+    return fmt::format("field {}; {}", status.error().field, status.error().message);
+  });
+  int named = 0;
+  for (const std::string& said : job.join()) {
+    EXPECT_NE(said, "running ok") << said;
+    named += contains(said, "field root; ");
+  }
+  EXPECT_GE(named, 1);
+}
+
 TEST_P(Lifecycle, TheDeathOfAPeerIsSeenWithoutCallingAnything) {
   ConnectedJob job(2, options(), [](Communicator& c, Report& report, NoticeBoard&) -> std::string {
     if (!c.barrier()) return "no barrier";

@@ -86,7 +86,8 @@ struct Received {
 // long as the communicator is used, and its buffer belongs to it until then.
 class Message {
  public:
-  // True once it has finished; moves it on meanwhile. Errors: as Communicator::receive, but no kTimeout.
+  // True once it has finished; moves it on meanwhile. Errors: as Communicator::receive; kTimeout only where a timeout
+  // was given for this operation.
   [[nodiscard]] Result<bool> test();
   // Of a send: nothing of what it returns means anything. Errors: as Communicator::receive.
   [[nodiscard]] Result<Received> wait();
@@ -224,7 +225,7 @@ class Communicator {
   // those that match one receive are taken in the order in which they were sent. A receive's buffer may be larger than
   // the message; kAnySource serves the senders in turn. A send returns when `data` may be changed: short messages
   // (16 KiB, up to 1 MiB per receiver together) may then not have been received yet, longer ones are on their way to
-  // a receive that has been called. `timeout`: as Request::timeout, until bytes
+  // a receive that has been called. `timeout`: as Request::timeout, from the start until bytes
   // are on their way; from then on as set_timeout() says.
   // Errors: kInvalidArgument; kMismatch, on the receiver, and on the sender of a long message: the buffer is too small
   // or of another type; kTimeout: nothing matched. All of these blame the operation only: the communicator works on.

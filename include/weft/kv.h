@@ -50,7 +50,7 @@ struct StoreOptions {
   std::int64_t pages = 0;       // 1 to 2^20
   std::int64_t page_bytes = 0;  // of one block; 0: what `model` needs
   std::string model;            // the path of a config.json; empty: page_bytes
-  std::int64_t tp = 1;          // with `model`: ranks of tensor parallelism
+  std::int64_t tp = 1;          // with `model`: ranks of tensor parallelism; refused without it, as `type` is
   std::string type;             // with `model`: elements of the cache instead of the model's
   std::int64_t block_tokens = 16;
   Policy policy = Policy::kLru;
@@ -141,8 +141,8 @@ class Store {
 
   // The longest prefix of the prompt that is here. Blocks that only the second tier has are read into memory.
   Lease match(std::string_view salt, std::span<const Token> tokens);
-  // Pages for the blocks behind that prefix; evicts what the policy gives up. Errors: kNoResources: every page is
-  // leased, being written or still being copied; nothing has been kept.
+  // Pages for the blocks behind that prefix; evicts what the policy gives up. Errors: kNoResources: more blocks
+  // than pages, or than are not leased, being written or still being copied; nothing has been evicted for it.
   Result<Writing> begin(std::string_view salt, std::span<const Token> tokens);
   // The bytes of a page, for this process: to be read under its lease, to be written before its commit(), which makes
   // its checksum. Empty: no page of this store.
@@ -165,7 +165,7 @@ class Store {
 
 struct ServerOptions {
   std::string listen = "127.0.0.1:0";
-  std::string key;  // clients must have the same (WEFT_KEY); empty: `listen` must be an address of the loopback
+  std::string key;  // clients must have the same (WEFT_KEY), of at least 16 characters; empty: the loopback only
   // Leases and writings of clients end after this at the latest.
   std::chrono::milliseconds most_lease = std::chrono::seconds(60);
 };
@@ -214,7 +214,8 @@ class Client {
   // more than 65,536 blocks; kNoResources: too many leases are open; of begin(): as Store::begin.
   Result<Lease> match(std::string_view salt, std::span<const Token> tokens);
   Result<Writing> begin(std::string_view salt, std::span<const Token> tokens);
-  // Sets the deadline anew, ClientOptions::lease from now. Errors: kNotFound: it has ended.
+  // Sets the deadline anew, ClientOptions::lease from now; of a lease of no pages nothing. Errors: kNotFound: its
+  // deadline has passed; kInvalidArgument: end(), commit() or abandon() has ended it.
   Status extend(const Lease& lease);
   Status extend(const Writing& writing);
 

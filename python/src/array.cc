@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "failed.h"
+
 namespace nb = nanobind;
 
 namespace weft::python {
@@ -56,18 +58,18 @@ std::optional<DataType> type_by_name(const std::string& name) {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse_type(const std::string& text) { throw nb::type_error(text.c_str()); }
-[[noreturn]] void refuse_value(const std::string& text) { throw nb::value_error(text.c_str()); }
-
 }  // namespace
 
-Array::Array(nb::handle object, Use use) {
+void Array::refuse(const std::string& text) const { throw Failed(invalid(text), operation_); }
+
+Array::Array(nb::handle object, Use use, const char* operation) : operation_(operation) {
   if (by_buffer(object, use)) return;
   by_dlpack(object, use);
 }
 
 Array::Array(Array&& other) noexcept
-    : data_(other.data_),
+    : operation_(other.operation_),
+      data_(other.data_),
       count_(other.count_),
       type_(other.type_),
       is_bool_(other.is_bool_),
@@ -92,14 +94,14 @@ bool Array::by_buffer(nb::handle object, Use use) {
     if (!named) {
       if (use == Use::kOutput && PyObject_GetBuffer(object.ptr(), &view_, PyBUF_FULL_RO) == 0) {
         PyBuffer_Release(&view_);
-        refuse_value("the output is read-only");
+        refuse("the output is read-only");
       }
       PyErr_Clear();
-      refuse_type("element type " + name + " cannot be communicated");
+      refuse("element type " + name + " cannot be communicated");
     }
     // The bytes of a contiguous array; others are copied first.
     const bool contiguous = nb::cast<bool>(object.attr("flags")["C_CONTIGUOUS"]);
-    if (!contiguous && use == Use::kOutput) refuse_value("the output is not contiguous in C order");
+    if (!contiguous && use == Use::kOutput) refuse("the output is not contiguous in C order");
     const nb::object source = contiguous ? nb::borrow(object) : object.attr("copy")("C");
     keeps_ = source.attr("reshape")(-1).attr("view")("uint8");
     if (PyObject_GetBuffer(keeps_.ptr(), &view_, PyBUF_FULL_RO | writable) != 0) throw nb::python_error();
@@ -114,17 +116,17 @@ bool Array::by_buffer(nb::handle object, Use use) {
   const char* format = view_.format == nullptr ? "B" : view_.format;
   const char order = *format;
   if (std::strchr("@=<>!", order) != nullptr && order != '\0') ++format;
-  if (*format == 'O') refuse_type("an array of Python objects cannot be communicated: give it a numeric dtype");
+  if (*format == 'O') refuse("an array of Python objects cannot be communicated: give it a numeric dtype");
   const auto type = format[0] != '\0' && format[1] == '\0' ? type_of(*format, view_.itemsize) : std::nullopt;
-  if (!type) refuse_type(std::string("element type '") + format + "' cannot be communicated");
+  if (!type) refuse(std::string("element type '") + format + "' cannot be communicated");
   if ((order == '>' || order == '!') && view_.itemsize > 1)
-    refuse_type(
+    refuse(
         "an array of another byte order cannot be communicated: convert it with astype(dtype.newbyteorder('='))");
   type_ = *type;
   is_bool_ = *format == '?';
   count_ = static_cast<std::size_t>(view_.len / view_.itemsize);
   if (PyBuffer_IsContiguous(&view_, 'C') != 0) return true;
-  if (use == Use::kOutput) refuse_value("the output is not contiguous in C order");
+  if (use == Use::kOutput) refuse("the output is not contiguous in C order");
   copy_.resize(static_cast<std::size_t>(view_.len));
   if (PyBuffer_ToContiguous(copy_.data(), &view_, view_.len, 'C') != 0) throw nb::python_error();
   data_ = copy_.data();
@@ -133,11 +135,11 @@ bool Array::by_buffer(nb::handle object, Use use) {
 
 void Array::by_dlpack(nb::handle object, Use use) {
   if (!nb::hasattr(object, "__dlpack__"))
-    refuse_type(std::string(nb::type_name(object.type()).c_str()) +
+    refuse(std::string(nb::type_name(object.type()).c_str()) +
                 " is no array: neither the buffer protocol nor DLPack");
   nb::object source = nb::borrow(object);
   if (nb::hasattr(object, "is_contiguous") && !nb::cast<bool>(object.attr("is_contiguous")())) {
-    if (use == Use::kOutput) refuse_value("the output is not contiguous in C order");
+    if (use == Use::kOutput) refuse("the output is not contiguous in C order");
     source = object.attr("contiguous")();
   }
   using Any = nb::ndarray<nb::ro, nb::c_contig>;
@@ -145,9 +147,9 @@ void Array::by_dlpack(nb::handle object, Use use) {
   try {
     array = nb::cast<Any>(source);
   } catch (const nb::cast_error&) {
-    refuse_type(std::string(nb::type_name(object.type()).c_str()) + " gives no contiguous memory by DLPack");
+    refuse(std::string(nb::type_name(object.type()).c_str()) + " gives no contiguous memory by DLPack");
   }
-  if (array.device_type() != nb::device::cpu::value) refuse_value("the array is not in the CPU's memory");
+  if (array.device_type() != nb::device::cpu::value) refuse("the array is not in the CPU's memory");
   const nb::dlpack::dtype type = array.dtype();
   const auto code = static_cast<nb::dlpack::dtype_code>(type.code);
   const int bytes = type.bits / 8;
@@ -166,7 +168,7 @@ void Array::by_dlpack(nb::handle object, Use use) {
   else if (code == nb::dlpack::dtype_code::Float && bytes == 8)
     type_ = DataType::kFloat64;
   else
-    refuse_type("an element type of DLPack that cannot be communicated");
+    refuse("an element type of DLPack that cannot be communicated");
   data_ = const_cast<void*>(array.data());
   count_ = array.size();
   keeps_ = nb::cast(std::move(array));

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "weft/types.h"
@@ -11,11 +12,12 @@ namespace weft::python {
 
 // The memory of a Python object for the time of a call: by the buffer protocol, or by DLPack from the CPU. Inputs that
 // are not contiguous in C order are copied, outputs must be contiguous. Owns: a reference to the memory.
-// Errors: nanobind::value_error, nanobind::type_error that name what is wrong.
+// Errors: Failed (bad input) that says what is wrong.
 class Array {
  public:
   enum class Use { kInput, kOutput };
-  Array(nanobind::handle object, Use use);
+  // `operation`: of the errors.
+  Array(nanobind::handle object, Use use, const char* operation);
   Array(Array&& other) noexcept;
   Array& operator=(Array&&) = delete;
   ~Array();
@@ -28,7 +30,9 @@ class Array {
  private:
   bool by_buffer(nanobind::handle object, Use use);
   void by_dlpack(nanobind::handle object, Use use);
+  [[noreturn]] void refuse(const std::string& text) const;
 
+  const char* operation_;
   void* data_ = nullptr;
   std::size_t count_ = 0;
   DataType type_ = DataType::kFloat32;

@@ -4,6 +4,9 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "failed.h"
 #include "plan/schedule/collective.h"
 #include "plan/schedule/element.h"
@@ -28,6 +31,65 @@ ReduceOp op_of_bool(ReduceOp op) {
   }
 }
 
+std::string repr_of(nb::handle value) {
+  std::string text = nb::cast<std::string>(nb::repr(value));
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  constexpr std::size_t kMost = 80;
+  if (text.size() > kMost) text = text.substr(0, kMost - 3) + "...";
+  return text;
+}
+
+// The limits of an integer type.
+std::pair<nb::int_, nb::int_> limits_of(DataType type) {
+  const bool is_signed = type <= DataType::kInt64;
+  const auto bits = static_cast<int>(8 * size_of(type));
+  const std::uint64_t all = ~std::uint64_t{0} >> (64 - bits);
+  if (!is_signed) return {nb::int_(0), nb::int_(all)};
+  return {nb::int_(-static_cast<std::int64_t>(all >> 1) - 1), nb::int_(static_cast<std::int64_t>(all >> 1))};
+}
+
+// What a contribution is multiplied by: the type of the elements holds it as it is. Errors: Failed (bad input).
+Scalar scalar_of(nb::handle value, DataType type, const char* operation) {
+  const auto refuse = [&](const std::string& why) {
+    throw Failed(invalid("scalar " + repr_of(value) + ": " + why), operation);
+  };
+  if (is_float(type)) {
+    const double real = PyBool_Check(value.ptr()) ? -1.0 : PyFloat_AsDouble(value.ptr());
+    if (PyErr_Occurred() != nullptr || PyBool_Check(value.ptr())) {
+      PyErr_Clear();
+      refuse("it is a number");
+    }
+    return Scalar::of(real);
+  }
+  if (!PyIndex_Check(value.ptr()) || PyBool_Check(value.ptr())) refuse("of integers it is a whole number");
+  const nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
+  if (!whole.is_valid()) throw nb::python_error();
+  const auto [low, high] = limits_of(type);
+  if (whole < low || whole > high)
+    refuse("the elements' type holds " + repr_of(low) + " to " + repr_of(high));
+  if (type == DataType::kUint64) return Scalar::of(static_cast<std::int64_t>(nb::cast<std::uint64_t>(whole)));
+  return Scalar::of(nb::cast<std::int64_t>(whole));
+}
+
+// What an option has to be, for messages.
+std::string wanted(const std::string& name) {
+  if (name == "reproducible") return "True or False";
+  if (name == "algorithm") return "a name, a file, an Algorithm or a Schedule";
+  if (name == "protocol") return "a name";
+  if (name == "channels") return "a whole number of 32 bits";
+  return "a list of whole numbers from 0 on";
+}
+
+// Python's name of an operation that weft's own texts call mulsum.
+constexpr const char* kPremulSum = "premul_sum";
+ReduceOp op_of(const std::string& name, const char* operation) {
+  if (name == kPremulSum) return ReduceOp::kPremulSum;
+  const auto known = schedule::parse_op(name);
+  if (!known)
+    throw Failed(invalid("op '" + name + "': there are sum, prod, min, max, avg, and, or, xor, premul_sum"), operation);
+  return *known;
+}
+
 void set_option(Call& call, const std::string& name, nb::handle value) {
   Request& r = call.request;
   if (name == "reproducible")
@@ -39,8 +101,7 @@ void set_option(Call& call, const std::string& name, nb::handle value) {
   else if (name == "channels")
     r.channels = nb::cast<int>(value);
   else if (name == "scalar")
-    r.scalar = nb::isinstance<nb::int_>(value) ? Scalar::of(nb::cast<std::int64_t>(value))
-                                               : Scalar::of(nb::cast<double>(value));
+    r.scalar = scalar_of(value, r.type, call.operation);
   else if (name == "counts")
     call.counts = nb::cast<std::vector<std::size_t>>(value);
   else if (name == "receive_counts")
@@ -55,8 +116,7 @@ void set_options(Call& call, const nb::dict& options) {
     try {
       set_option(call, name, value);
     } catch (const std::bad_cast&) {
-      throw Failed(invalid("option " + name + " cannot be a " + nb::cast<std::string>(nb::str(value.type()))),
-                   call.operation);
+      throw Failed(invalid("option " + name + " " + repr_of(value) + ": it is " + wanted(name)), call.operation);
     }
   }
 }
@@ -103,6 +163,28 @@ void set_count(Request& r, const Array* in, const Array* out, Place place, const
                operation);
 }
 
+// Of uneven collectives: do input and output have what the counts say?
+void check_counts(const Call& call, const Array* in, const Array* out, Place place) {
+  const auto refuse = [&](const std::string& why) { throw Failed(invalid(why), call.operation); };
+  if (in == nullptr || out == nullptr) refuse("input and output are needed");
+  const auto n = static_cast<std::size_t>(place.ranks);
+  const bool pairs = call.request.collective == Collective::kAllToAllV;
+  if (call.counts.size() != n || (pairs && call.receive_counts.size() != n))
+    refuse("counts of " + std::to_string(n) + " ranks are needed");
+  const auto all_of = [](const std::vector<std::size_t>& counts) {
+    std::size_t all = 0;
+    for (const std::size_t count : counts) all = count > ~std::size_t{0} - all ? ~std::size_t{0} : all + count;
+    return all;
+  };
+  const std::size_t mine = call.counts[static_cast<std::size_t>(place.rank)], all = all_of(call.counts);
+  const std::size_t ins = call.request.collective == Collective::kAllGatherV ? mine : all;
+  const std::size_t outs = pairs ? all_of(call.receive_counts)
+                           : call.request.collective == Collective::kAllGatherV ? all : mine;
+  if (in->count() != ins || out->count() != outs)
+    refuse("counts say " + std::to_string(ins) + " elements of input and " + std::to_string(outs) +
+           " of output, not " + std::to_string(in->count()) + " and " + std::to_string(out->count()));
+}
+
 }  // namespace
 
 Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op, Rank root, nb::object options) {
@@ -119,11 +201,11 @@ Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op
   const Array* output = nullptr;
   if (!in.is_none()) {
     // An object that is input and output is looked at once.
-    call.arrays.emplace_back(in, same ? Array::Use::kOutput : Array::Use::kInput);
+    call.arrays.emplace_back(in, same ? Array::Use::kOutput : Array::Use::kInput, call.operation);
     input = &call.arrays.back();
   }
   if (!out.is_none()) {
-    if (!same) call.arrays.emplace_back(out, Array::Use::kOutput);
+    if (!same) call.arrays.emplace_back(out, Array::Use::kOutput, call.operation);
     output = &call.arrays.back();
   }
   if (input != nullptr && output != nullptr && input->type() != output->type())
@@ -131,16 +213,20 @@ Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op
   const Array* any = input != nullptr ? input : output;
   if (any != nullptr) r.type = any->type();
   if (!op.is_none()) {
-    r.op = check(schedule::parse_op(nb::cast<std::string_view>(op)), call.operation);
+    if (!nb::isinstance<nb::str>(op))
+      throw Failed(invalid("op " + repr_of(op) + ": it is a name, such as 'sum'"), call.operation);
+    r.op = op_of(nb::cast<std::string>(op), call.operation);
     if (any != nullptr && any->is_bool()) r.op = op_of_bool(r.op);
   }
   r.in = input != nullptr ? input->data() : nullptr;
   r.out = output != nullptr ? output->data() : nullptr;
   if (!options.is_none()) set_options(call, nb::cast<nb::dict>(options));
-  if (call.counts.empty())
+  if (r.scalar.has_value() != (r.op == ReduceOp::kPremulSum))
+    throw Failed(invalid(r.scalar ? "scalar= goes with op premul_sum" : "op premul_sum needs scalar="), call.operation);
+  if (schedule::uneven(r.collective))
+    check_counts(call, input, output, place);
+  else
     set_count(r, input, output, place, call.operation);
-  else if (input == nullptr || output == nullptr)
-    throw Failed(invalid("input and output are needed"), call.operation);
   call.result = std::move(out);
   return call;
 }

@@ -9,11 +9,14 @@
 
 #include <atomic>
 #include <list>
+#include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "call.h"
 #include "lane.h"
+#include "weft/interrupt.h"
 #include "weft/unique_id.h"
 #include "work.h"
 
@@ -34,26 +37,72 @@ nb::object as_tuple(const Received& r) { return nb::make_tuple(r.source, r.tag, 
 
 class Tagged;
 
+// Of one message: 0 looks once, which for the library is the shortest wait; nothing: as long as the communicator waits.
+std::optional<std::chrono::milliseconds> message_timeout(std::optional<double> seconds, const char* operation) {
+  if (!seconds) return std::nullopt;
+  return std::max(milliseconds_of(*seconds, operation), std::chrono::milliseconds(1));
+}
+
+// Communicators that Python has dropped while calls of theirs were under way: those run on, and what is left when
+// Python ends is aborted.
+class DroppedLanes {
+ public:
+  void add(std::shared_ptr<Lane> lane) {
+    const std::lock_guard guard(mutex_);
+    std::erase_if(all_, [](const Dropped& d) { return d.last.done(); });
+    // The last call owns the lane, too, so that it ends on its queue's thread.
+    all_.push_back({lane, lane->queue([kept = lane](Communicator&) { return Status(); })});
+  }
+  void end() {
+    const std::lock_guard guard(mutex_);
+    for (const Dropped& d : all_)
+      if (const auto lane = d.lane.lock(); lane && !d.last.done()) lane->abort();
+    for (const Dropped& d : all_) (void)d.last.wait();
+    all_.clear();
+  }
+
+ private:
+  struct Dropped {
+    std::weak_ptr<Lane> lane;
+    Queue::Handle last;
+  };
+  std::mutex mutex_;
+  std::vector<Dropped> all_;
+};
+DroppedLanes& dropped_lanes() {
+  static DroppedLanes all;
+  return all;
+}
+
 class Comm {
  public:
-  explicit Comm(Communicator c) : lane_(std::move(c)) { lane_.communicator().set_interrupt(signal_raised()); }
+  explicit Comm(Communicator c) : lane_(std::make_shared<Lane>(std::move(c))) {
+    lane_->communicator().set_interrupt(signal_raised());
+  }
+  // Does not wait for calls that are under way: their Works stand for them.
   ~Comm() {
     const nb::gil_scoped_release released;
-    lane_.close();
+    const bool idle = lane_->idle();
+    if (!idle && dropped_.empty()) {
+      dropped_lanes().add(std::move(lane_));
+      return;
+    }
+    if (!idle) lane_->abort();  // messages that nobody waits for use arrays that end here
+    lane_->close();
   }
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
-  Rank rank() { return lane_.communicator().rank(); }
-  Rank size() { return lane_.communicator().ranks(); }
+  Rank rank() { return lane_->communicator().rank(); }
+  Rank size() { return lane_->communicator().ranks(); }
 
   // One collective; see prepare().
   nb::object call(int kind, nb::object in, nb::object out, nb::object op, Rank root, bool wait, nb::object options) {
     Call call = prepare({rank(), size()}, kind, std::move(in), std::move(out), std::move(op), root, std::move(options));
     const char* operation = call.operation;
     const Inside inside(*this, operation);
-    if (wait && lane_.idle()) [[likely]] {
-      check(released([&] { return call.run(lane_.communicator()); }), operation);
+    if (wait && lane_->idle()) [[likely]] {
+      check(released([&] { return call.run(lane_->communicator()); }), operation);
       return std::move(call.result);
     }
     auto queued = std::make_shared<Queued>();
@@ -71,13 +120,13 @@ class Comm {
   nb::object transfer(bool sends, nb::object data, Rank peer, bool wait) {
     const char* operation = sends ? "send" : "receive";
     auto queued = std::make_shared<Queued>();
-    queued->arrays.emplace_back(data, sends ? Array::Use::kInput : Array::Use::kOutput);
+    queued->arrays.emplace_back(data, sends ? Array::Use::kInput : Array::Use::kOutput, operation);
     const Array& array = queued->arrays[0];
     const Transfer t{sends ? Transfer::Direction::kSend : Transfer::Direction::kReceive, peer, array.data(),
                      array.count(), array.type()};
     const Inside inside(*this, operation);
-    if (wait && lane_.idle()) {
-      check(released([&] { return lane_.communicator().exchange({&t, 1}); }), operation);
+    if (wait && lane_->idle()) {
+      check(released([&] { return lane_->communicator().exchange({&t, 1}); }), operation);
       return sends ? nb::none() : data;
     }
     return queue(std::move(queued), sends ? nb::none() : std::move(data), wait, operation, [t](Communicator& c) {
@@ -88,9 +137,8 @@ class Comm {
   // A message with a tag; of a send only the count means something.
   nb::object tagged(bool sends, nb::object data, Rank peer, std::int32_t tag, std::optional<double> seconds) {
     const char* operation = sends ? "send" : "receive";
-    const Array array(data, sends ? Array::Use::kInput : Array::Use::kOutput);
-    std::optional<std::chrono::milliseconds> timeout;
-    if (seconds) timeout = milliseconds_of(*seconds, operation);
+    const Array array(data, sends ? Array::Use::kInput : Array::Use::kOutput, operation);
+    const auto timeout = message_timeout(seconds, operation);
     const auto received =
         check(direct(operation,
                      [&](Communicator& c) -> Result<Received> {
@@ -102,7 +150,8 @@ class Comm {
               operation);
     return as_tuple(received);
   }
-  std::unique_ptr<Tagged> start_tagged(bool sends, nb::object data, Rank peer, std::int32_t tag);
+  std::unique_ptr<Tagged> start_tagged(bool sends, nb::object data, Rank peer, std::int32_t tag,
+                                       std::optional<double> seconds);
 
   std::unique_ptr<Comm> split(int color, int key) {
     return made(direct("split", [&](Communicator& c) { return c.split(color, key); }), "split");
@@ -134,25 +183,25 @@ class Comm {
   }
   void abort(const std::string& why) {
     const nb::gil_scoped_release released;
-    lane_.abort(why);
+    lane_->abort(why);
   }
   void close() {
     const nb::gil_scoped_release released;
-    lane_.close();
+    lane_->close();
   }
-  bool idle() { return lane_.idle(); }
+  bool idle() { return lane_->idle(); }
   // The timeout is in seconds; 0: no limit.
   void set_timeout(double seconds) {
     const auto timeout = milliseconds_of(seconds, "set_timeout");
     check(direct("set_timeout", [&](Communicator& c) { return c.set_timeout(timeout); }), "set_timeout");
   }
   nb::tuple last_choice() {
-    const auto choice = lane_.communicator().last_choice();
+    const auto choice = lane_->communicator().last_choice();
     return nb::make_tuple(choice.algorithm, choice.protocol, choice.channels);
   }
   // Registered memory, as an array of bytes.
   nb::object allocate(std::size_t bytes) {
-    auto* memory = new Memory(check(lane_.communicator().allocate(std::max<std::size_t>(bytes, 1)), "empty"));
+    auto* memory = new Memory(check(lane_->communicator().allocate(std::max<std::size_t>(bytes, 1)), "empty"));
     const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<Memory*>(p); });
     return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(memory->data(), {bytes}, owner));
   }
@@ -177,15 +226,15 @@ class Comm {
   std::invoke_result_t<Action, Communicator&> direct(const char* operation, Action action) {
     const Inside inside(*this, operation);
     return released([&] {
-      if (!lane_.idle()) lane_.close();  // what is queued comes first
-      return action(lane_.communicator());
+      if (!lane_->idle()) lane_->close();  // what is queued comes first
+      return action(lane_->communicator());
     });
   }
 
   // Requires: an Inside.
   template <class Action>
   nb::object queue(std::shared_ptr<Queued> queued, nb::object result, bool wait, const char* operation, Action action) {
-    Queue::Handle handle = lane_.queue(std::move(action), [queued](const Status&) mutable {
+    Queue::Handle handle = lane_->queue(std::move(action), [queued](const Status&) mutable {
       const nb::gil_scoped_acquire held;
       queued->ended = true;
       queued->arrays.clear();
@@ -222,7 +271,7 @@ class Comm {
   }
 
   std::list<Dropped> dropped_;  // ends after the communicator
-  Lane lane_;
+  std::shared_ptr<Lane> lane_;
   std::atomic<bool> inside_{false};
   const int forks_ = forks.load();
 
@@ -245,7 +294,7 @@ class Tagged {
   bool done() {
     if (outcome_) return true;
     const Comm::Inside inside(comm_, operation_);
-    if (!comm_.lane_.idle()) return false;
+    if (!comm_.lane_->idle()) return false;
     const auto tested = released([&] { return message_.test(); });
     if (!tested) {
       outcome_ = tl::make_unexpected(tested.error());
@@ -253,6 +302,22 @@ class Tagged {
       outcome_ = released([&] { return message_.wait(); });
     }
     return outcome_.has_value();
+  }
+  // False: not done within `seconds`; less than 0: waits until it is done.
+  bool wait(double seconds) {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::microseconds kBriefly{100};
+    const auto until = Clock::now() + (seconds < 0 ? kMostTimeout : milliseconds_of(seconds, operation_));
+    for (auto asked = Clock::now(); !done();) {
+      const auto now = Clock::now();
+      if (now >= until) return false;
+      if (now - asked > kSignals) {
+        asked = now;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      }
+      released([&] { return std::this_thread::sleep_for(kBriefly), 0; });
+    }
+    return true;
   }
   nb::object result() {
     if (!outcome_) outcome_ = comm_.direct(operation_, [&](Communicator&) { return message_.wait(); });
@@ -267,17 +332,21 @@ class Tagged {
   std::optional<Result<Received>> outcome_;
 };
 
-std::unique_ptr<Tagged> Comm::start_tagged(bool sends, nb::object data, Rank peer, std::int32_t tag) {
+std::unique_ptr<Tagged> Comm::start_tagged(bool sends, nb::object data, Rank peer, std::int32_t tag,
+                                           std::optional<double> seconds) {
   const char* operation = sends ? "send" : "receive";
-  Array array(data, sends ? Array::Use::kInput : Array::Use::kOutput);
+  Array array(data, sends ? Array::Use::kInput : Array::Use::kOutput, operation);
+  const auto timeout = message_timeout(seconds, operation);
   {
     const Inside inside(*this, operation);
-    if (lane_.idle()) release_dropped();
+    if (lane_->idle()) release_dropped();
   }
   Message message = check(direct(operation,
                                  [&](Communicator& c) {
-                                   return sends ? c.start_send(array.data(), array.count(), array.type(), peer, tag)
-                                                : c.start_receive(array.data(), array.count(), array.type(), peer, tag);
+                                   return sends ? c.start_send(array.data(), array.count(), array.type(), peer, tag,
+                                                               timeout)
+                                                : c.start_receive(array.data(), array.count(), array.type(), peer, tag,
+                                                                  timeout);
                                  }),
                           operation);
   return std::make_unique<Tagged>(*this, std::move(array), std::move(message), operation);
@@ -309,7 +378,10 @@ void add_communicator(nb::module_& m) {
       .def("wait", &Started::wait, nb::arg("seconds"))
       .def("result", &Started::result)
       .def("when_done", &Started::when_done, nb::arg("callback"));
-  nb::class_<Tagged>(m, "Tagged").def("done", &Tagged::done).def("result", &Tagged::result);
+  nb::class_<Tagged>(m, "Tagged")
+      .def("done", &Tagged::done)
+      .def("wait", &Tagged::wait, nb::arg("seconds"))
+      .def("result", &Tagged::result);
   nb::class_<Meeting>(m, "MeetingPlace").def(nb::init<Rank>()).def_prop_ro("id", [](const Meeting& p) {
     return p.place.id().text();
   });
@@ -318,11 +390,11 @@ void add_communicator(nb::module_& m) {
       .def_prop_ro("size", &Comm::size)
       .def("call", &Comm::call, nb::arg("kind"), nb::arg("input").none(), nb::arg("output").none(),
            nb::arg("op").none(), nb::arg("root"), nb::arg("wait"), nb::arg("options").none())
-      .def("transfer", &Comm::transfer, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("wait"))
-      .def("tagged", &Comm::tagged, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("tag"),
+      .def("transfer", &Comm::transfer, nb::arg("sends"), nb::arg("data").none(), nb::arg("peer"), nb::arg("wait"))
+      .def("tagged", &Comm::tagged, nb::arg("sends"), nb::arg("data").none(), nb::arg("peer"), nb::arg("tag"),
            nb::arg("seconds").none())
-      .def("start_tagged", &Comm::start_tagged, nb::arg("sends"), nb::arg("data"), nb::arg("peer"), nb::arg("tag"),
-           nb::keep_alive<0, 1>())
+      .def("start_tagged", &Comm::start_tagged, nb::arg("sends"), nb::arg("data").none(), nb::arg("peer"), nb::arg("tag"),
+           nb::arg("seconds").none(), nb::keep_alive<0, 1>())
       .def("grow", &Comm::grow, nb::arg("id"), nb::arg("size"))
       .def("split", &Comm::split, nb::arg("color"), nb::arg("key"))
       .def("shrink", &Comm::shrink)
@@ -336,7 +408,9 @@ void add_communicator(nb::module_& m) {
       .def("set_timeout", &Comm::set_timeout, nb::arg("seconds"))
       .def("last_choice", &Comm::last_choice)
       .def("allocate", &Comm::allocate, nb::arg("bytes"));
+  m.def("end_dropped", [] { released([] { return dropped_lanes().end(), 0; }); });
   m.def("from_environment", [] {
+    const Interruptible scope(signal_raised());
     return std::make_unique<Comm>(check(released([] { return Communicator::from_environment(); }), "init"));
   });
   m.def("threads", [](Rank ranks) {
@@ -348,6 +422,7 @@ void add_communicator(nb::module_& m) {
   m.def("connect", [](const std::string& id, Rank rank, Rank size, const std::string& transport, double seconds) {
     const UniqueId parsed = check(UniqueId::parse(id), "connect");
     const auto timeout = milliseconds_of(seconds, "connect");
+    const Interruptible scope(signal_raised());
     return std::make_unique<Comm>(check(released([&] {
                                           return Communicator::connect(parsed, rank, size,
                                                                        {.transport = transport, .timeout = timeout});

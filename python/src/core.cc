@@ -28,10 +28,14 @@ void add_errors(nb::module_& m) {
       nb::list ranks, calls;
       for (const auto r : f.error.ranks) ranks.append(r);
       for (const auto& c : f.error.calls) calls.append(c.c_str());
-      const nb::object maker = nb::module_::import_("weftcomm._core").attr("_error_maker");
-      const nb::object e = maker(name_of(f.error.code), f.error.message.c_str(), f.operation.c_str(), ranks, calls,
-                                 f.error.field.c_str());
-      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(e.ptr())), e.ptr());
+      try {
+        const nb::object maker = nb::module_::import_("weftcomm._core").attr("_error_maker");
+        const nb::object e = maker(name_of(f.error.code), f.error.message.c_str(), f.operation.c_str(), ranks, calls,
+                                   f.error.field.c_str());
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(e.ptr())), e.ptr());
+      } catch (nb::python_error& raised) {
+        raised.restore();  // by the handler of a signal that came during the call: it runs with the first Python text
+      }
     }
   });
 }

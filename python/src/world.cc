@@ -14,6 +14,7 @@
 #include "call.h"
 #include "communicator.h"
 #include "failed.h"
+#include "weft/interrupt.h"
 #include "weft/pgas.h"
 
 namespace nb = nanobind;
@@ -142,6 +143,7 @@ void add_world(nb::module_& m) {
       .def("call", &PyWorld::call, nb::arg("kind"), nb::arg("input").none(), nb::arg("output").none(),
            nb::arg("op").none(), nb::arg("root"), nb::arg("wait"), nb::arg("options").none());
   m.def("world", [] {
+    const Interruptible scope(signal_raised());
     return std::make_unique<PyWorld>(check(released([] { return pgas::World::from_environment(); }), "world"));
   });
   m.def("world_threads", [](Rank ranks) {

@@ -62,6 +62,14 @@ def test_what_was_not_committed_is_given_back_and_leased_pages_stay():
     assert store.match(PROMPT).tokens == 0
 
 
+def test_a_prompt_that_finds_no_place_evicts_nothing():
+    store = Store(Agent("store"), 4, PAGE, block_tokens=4)
+    assert put(store, PROMPT) == 4
+    with pytest.raises(weftcomm.NoResources, match="the prompt needs 6 blocks, the store has 4 pages"):
+        store.begin(list(range(100, 124)))
+    assert store.match(PROMPT).tokens == 16 and store.counters().evicted == 0
+
+
 def test_a_models_config_gives_the_size_of_a_page(tmp_path):
     config = tmp_path / "config.json"
     config.write_text(

@@ -77,6 +77,35 @@ def test_what_matches_nothing_times_out_and_breaks_nothing():
     assert weft.run_threads(2, program) == [2.0, 2.0]
 
 
+def test_the_timeout_of_a_started_message_counts_from_its_start():
+    a, _ = weft.threads(2)
+    coming = a.receive(np.empty(1), 1, tag=5, timeout=0.1, wait=False)
+    assert coming.wait(0) is False
+    assert coming.wait(20) is True
+    with pytest.raises(weft.Timeout):
+        coming.result()
+    never = a.receive(np.empty(1), 1, tag=6, wait=False)
+    assert never.wait(0.05) is False
+    assert not never.done()
+
+
+def test_a_timeout_of_zero_looks_once_and_does_not_wait():
+    a, b = weft.threads(2)
+    with pytest.raises(weft.Timeout):
+        a.receive(np.empty(1), 1, tag=5, timeout=0)
+    b.send(np.ones(1), 0, tag=5)
+    assert a.receive(np.empty(1), 1, tag=5, timeout=0) == weft.Message(1, 5, 1)
+    for call in (lambda: a.set_timeout(0), lambda: weft.init(timeout=0), lambda: weft.connect("", 0, 1, timeout=0)):
+        with pytest.raises(weft.InvalidArgument, match="a timeout of 0 s"):
+            call()
+
+
+def test_a_meeting_place_that_nobody_kept_is_named():
+    comm = weft.threads(1)[0]
+    with pytest.raises(weft.InvalidArgument, match="the MeetingPlace of this id has been dropped"):
+        comm.grow(weft.MeetingPlace(2).id, 2)
+
+
 def test_a_message_that_is_too_long_is_a_mismatch_that_breaks_nothing():
     def program(comm):
         if comm.rank == 0:

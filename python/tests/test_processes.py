@@ -53,6 +53,14 @@ def test_what_a_script_raised_is_read_by_the_ranks_that_wait_for_it(transport):
     assert text.count("rank 1 raised RuntimeError: no data; soon: True; ranks (1,)") == 2, text
 
 
+def test_ctrl_c_ends_a_meeting_to_which_nobody_comes():
+    process = subprocess.Popen([sys.executable, str(JOBS / "interrupt_meeting.py")], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "waiting\n"
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    assert output_of(process, timeout=20) == "KeyboardInterrupt\n", "the timeout is 30 s"
+
+
 @pytest.mark.parametrize("job", ["interrupt.py", "interrupt_world.py"])
 def test_ctrl_c_ends_a_wait_within_a_tenth_of_a_second(job):
     process = subprocess.Popen([sys.executable, str(JOBS / job)], stdout=subprocess.PIPE, text=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import weftcomm
-from weftcomm.transfer import Agent, Etcd, Rows
+from weftcomm.transfer import Agent, Etcd, Folder, Rows
 
 PAGE = 4096
 KEY = "0123456789abcdef"
@@ -243,3 +243,14 @@ def test_nixls_names_meet_by_etcd(etcd, monkeypatch):
     assert two.check_remote_metadata("one")
     one.invalidate_local_metadata()
     assert Etcd(etcd).get("/nixl/agents/one/part") is None
+
+
+def test_a_key_of_a_folder_is_a_file_of_that_folder(tmp_path):
+    folder = Folder(tmp_path / "in")
+    folder.set("../escape", b"x")
+    assert folder.get("../escape") == b"x" and sorted(p.name for p in tmp_path.iterdir()) == ["in"]
+    for key in ("", ".", "..", 5):
+        with pytest.raises(weftcomm.InvalidArgument, match="key"):
+            folder.set(key, b"x")
+    with pytest.raises(weftcomm.InvalidArgument, match="it is bytes"):
+        folder.set("key", "text")

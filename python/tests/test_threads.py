@@ -1,7 +1,10 @@
 """Ranks as threads of one process: shapes, types, refusals, asynchronous calls."""
 
 import asyncio
+import subprocess
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -288,3 +291,33 @@ def test_channels_that_no_transport_has_are_refused(channels):
             comm.all_reduce(x, channels=channels)
 
     weft.run_threads(2, program)
+
+
+def test_dropping_a_communicator_leaves_a_started_call_to_its_work():
+    a, b = weft.threads(2)
+    work = a.all_reduce(np.ones(4), wait=False)
+    began = time.monotonic()
+    del a
+    assert time.monotonic() - began < 10, "the communicator's timeout is 30 s"
+    assert b.all_reduce(np.ones(4)).tolist() == [2.0] * 4
+    assert work.result().tolist() == [2.0] * 4
+
+
+def test_a_call_that_nobody_ends_is_aborted_when_python_ends():
+    text = "import weftcomm, numpy; a, b = weftcomm.threads(2); w = a.all_reduce(numpy.ones(1), wait=False); del a; print('end')"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=25)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+def test_a_communicator_that_is_finalized_neither_shrinks_nor_agrees():
+    comm = weft.threads(1)[0]
+    comm.finalize()
+    for call in (comm.shrink, lambda: comm.agree(True)):
+        with pytest.raises(weft.InvalidArgument, match="the communicator is finalized"):
+            call()
+
+
+@pytest.mark.parametrize("code, kind", [("left_out", weft.LeftOut), ("no_quorum", weft.NoQuorum), ("timeout", weft.Timeout)])
+def test_every_outcome_of_an_agreement_has_a_class(code, kind):
+    error = weft._errors._make(code, "rank 0: so", "agree", [1], [], "")
+    assert type(error) is kind and error.code == code and error.ranks == (1,)

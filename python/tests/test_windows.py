@@ -161,3 +161,49 @@ def test_windows_between_processes(transport):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("right on rank") == 3, done.stdout
     assert done.stdout.count("forked after the world had connected") == 1, done.stdout
+
+
+def test_integers_are_never_altered_silently():
+    world = weft.world_threads(1)[0]
+    longs, ints, bytes_ = world.window(2, "int64"), world.window(2, "int32"), world.window(2, "uint8")
+    words = world.window(2, "uint64")
+
+    def put(window, value, index=0):
+        window[0][index] = value
+
+    for call, match in (
+        (lambda: ints.atomic(0, "set", 0, 2**40), "value 1099511627776: .* from -2147483648 to 2147483647"),
+        (lambda: longs.atomic(0, "set", 0, 2**63), "value 9223372036854775808"),
+        (lambda: longs.atomic(0, "add", 0, 1.5), "value 1.5"),
+        (lambda: longs.atomic(0, "compare_swap", 0, 1, compare=2**70), "compare"),
+        (lambda: longs.atomic(0, "compare_swap", 0, 1), "compare_swap needs compare"),
+        (lambda: longs.atomic(0, "add", 0, 1, compare=3), "add takes no compare"),
+        (lambda: longs.atomic(0, "fetch", 0, 1), "fetch takes no value"),
+        (lambda: put(longs, 2.7), "type float64 does not fit int64"),
+        (lambda: put(longs, np.array([1.5, 1e300]), slice(0, 2)), "float64 does not fit int64"),
+        (lambda: put(longs, 2**70), "cannot be put into int64"),
+        (lambda: put(bytes_, 300), "300 does not fit uint8"),
+        (lambda: put(bytes_, -1), "-1 does not fit uint8"),
+        (lambda: put(words, -1), "-1 does not fit uint64"),
+        (lambda: ints.wait(0, "==", 2**40, timeout=0.1), "value 1099511627776"),
+        (lambda: longs.wait(0, "<=", 1.5, timeout=0.1), "value 1.5"),
+        (lambda: longs.put_signal(0, 1, 0, words, number=-1), "number -1"),
+        (lambda: world.window(2, "S3"), "element type"),
+        (lambda: world.window(2, complex), "element type complex128"),
+        (lambda: world.window(2, ">f8"), "element type >f8"),
+        (lambda: world.window(2**40, 2**40), "element type 1099511627776"),
+    ):
+        with pytest.raises(weft.InvalidArgument, match=match) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+    put(longs, [5, -6], slice(0, 2))
+    put(longs, np.uint8(7))
+    assert longs.local.tolist() == [7, -6]
+    with pytest.raises(weft.NoResources, match="more than a process can have"):
+        world.window((2**40, 2**20))
+
+
+def test_a_signal_of_another_world_is_named():
+    world, other = weft.world_threads(1)[0], weft.world_threads(1)[0]
+    with pytest.raises(weft.InvalidArgument, match="the signal's window is of another world"):
+        world.window(1).put_signal(0, 1.0, 0, other.window(1, "int64"))

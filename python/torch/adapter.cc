@@ -22,7 +22,10 @@ class Backend final : public Collectives {
     if (waits_for_reconfigure(*options))
       return c10::make_intrusive<Backend>(std::move(store), rank, size, std::move(options));
     auto communicator = meet(*store, first_keys() + "all", rank, size, *options);
-    if (!communicator) raise(communicator.error());
+    if (!communicator) {
+      if (const auto raised = raised_by_handler()) std::rethrow_exception(raised);
+      raise(communicator.error());
+    }
     return c10::make_intrusive<Backend>(std::move(store), std::move(*communicator), std::move(options));
   }
   static c10::intrusive_ptr<c10d::Backend> join_as_backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
@@ -313,6 +316,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   adapter::bind_gloo(m);
   m.def("flight_record",
         [](bool only_active) { return pybind11::bytes(adapter::FlightRecord::of_process().pickled(only_active)); });
+  m.def("abort_all", &adapter::Backend::abort_all, pybind11::arg("why"),
+        pybind11::call_guard<pybind11::gil_scoped_release>());
   m.def("join", &adapter::Backend::join_as_backend, pybind11::arg("store"), pybind11::arg("rank"),
         pybind11::arg("size"), pybind11::arg("options"), pybind11::call_guard<pybind11::gil_scoped_release>());
 }

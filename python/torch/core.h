@@ -11,11 +11,13 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 
 #include "../src/lane.h"
+#include "weft/interrupt.h"
 #include "weft/unique_id.h"
 #include "work.h"
 
@@ -91,24 +93,73 @@ inline std::string first_keys() {
   return again ? c10::str("weft/restart-", restarts, "/") : "weft/";
 }
 
+// Is the store that ranks meet by still there? Asked about once a second.
+class StoreWatch {
+ public:
+  StoreWatch(c10d::Store& store, std::string key) : store_(store), key_(std::move(key)) {}
+  bool gone() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!problem_.empty() || now < next_) return !problem_.empty();
+    next_ = now + std::chrono::seconds(1);
+    try {
+      (void)store_.check({key_});
+    } catch (const std::exception& e) {
+      problem_ = e.what();
+    }
+    return !problem_.empty();
+  }
+  tl::unexpected<Error> failure() const {
+    return tl::make_unexpected(Error{Code::kPeerDied, Blame::kCommunicator,
+                                     "weft: the store that the ranks meet by does not answer: " +
+                                         problem_.substr(0, problem_.find('\n'))});
+  }
+
+ private:
+  c10d::Store& store_;
+  const std::string key_;
+  std::string problem_;
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+};
+
+// What rank 0 has written into the store, once it has. Errors: the store's; kTimeout; kAborted: a signal's handler has
+// raised.
+inline Result<std::string> written(c10d::Store& store, const std::string& key, milliseconds timeout) {
+  constexpr std::chrono::microseconds kFirst{200}, kLongest{20000};
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  for (auto pause = kFirst; !store.check({key}); pause = std::min(2 * pause, kLongest)) {
+    if (std::chrono::steady_clock::now() >= until)
+      return tl::make_unexpected(Error{Code::kTimeout, Blame::kCommunicator,
+                                       c10::str(timeout.count(), " ms: rank 0 of the group has not come"), {0}});
+    if (signal_raised()) return tl::make_unexpected(Error{Code::kAborted, Blame::kCommunicator, "interrupted"});
+    std::this_thread::sleep_for(pause);
+  }
+  return store.get_to_str(key);
+}
+
 // Joins `size` ranks that meet by what rank 0 writes into the store.
 inline Result<Communicator> meet(c10d::Store& store, const std::string& key, int rank, int size,
                                  const GroupOptions& wanted) {
   const ConnectOptions options{.transport = wanted.transport, .interface = wanted.interface, .timeout = wanted.timeout};
   std::optional<MeetingPlace> place;
-  std::string text;
+  Result<std::string> text;
   if (rank == 0) {
     auto opened = MeetingPlace::open(size, options);
     if (!opened) return tl::make_unexpected(opened.error());
     place.emplace(std::move(*opened));
     text = place->id().text();
-    store.set(key, text);
+    store.set(key, *text);
   } else {
-    text = store.get_to_str(key);
+    text = written(store, key, wanted.timeout);
   }
-  auto id = UniqueId::parse(text);
+  if (!text) return tl::make_unexpected(text.error());
+  auto id = UniqueId::parse(*text);
   if (!id) return tl::make_unexpected(id.error());
-  return Communicator::connect(*id, rank, size, options);
+  // Ranks that cannot read the store any more do not come.
+  StoreWatch watch(store, key);
+  const Interruptible scope([&] { return signal_raised() || watch.gone(); });
+  auto met = Communicator::connect(*id, rank, size, options);
+  if (!met && watch.gone()) return watch.failure();
+  return met;
 }
 
 // A group's communicator, and where its calls run. Which calls there are is the derived classes' business.
@@ -125,7 +176,17 @@ class Core : public c10d::Backend {
     for (int r = 0; ranks.size() < static_cast<std::size_t>(size); ++r) ranks.push_back(static_cast<std::uint64_t>(r));
     record_as("", std::move(ranks));
   }
-  ~Core() override { close(); }
+  ~Core() override {
+    forget();
+    close();
+  }
+
+  // Ends what runs in all groups of this process. `why`: what the other ranks' errors say that this rank did.
+  static void abort_all(const std::string& why) {
+    const std::lock_guard guard(all_mutex_);
+    for (const auto& known : all_)
+      if (const auto lane = known.second.lock()) lane->abort(why);
+  }
 
   const std::string getBackendName() const override { return options_->backend; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
@@ -215,14 +276,23 @@ class Core : public c10d::Backend {
   void adopt(Communicator communicator) {
     timeout_ = options_->timeout;
     communicator.set_timeout(timeout_);
+    communicator.set_interrupt(signal_raised);
     auto lane = std::make_shared<python::Lane>(std::move(communicator));
     {
       const std::lock_guard guard(hooks_mutex_);
       hooks_have_run_ = false;
       failure_.reset();
     }
+    {
+      const std::lock_guard guard(all_mutex_);
+      all_[this] = lane;
+    }
     const std::lock_guard guard(lane_mutex_);
     lane_ = std::move(lane);
+  }
+  void forget() {
+    const std::lock_guard guard(all_mutex_);
+    all_.erase(this);
   }
   // Drops the communicator; what still runs or is queued ends with an error first, here and on its other ranks.
   void leave() {
@@ -411,6 +481,8 @@ class Core : public c10d::Backend {
   bool hooks_have_run_ = false;   // for this communicator
   std::optional<Error> failure_;  // the first that has broken it
   static inline std::atomic<std::uint64_t> groups_{0};
+  static inline std::mutex all_mutex_;
+  static inline std::map<const Core*, std::weak_ptr<python::Lane>> all_;
   mutable std::mutex lane_mutex_;  // of the pointer, which changes under mutex_, too
   std::shared_ptr<python::Lane> lane_;
 };

@@ -27,7 +27,7 @@ setup(
         CppExtension(
             "weftcomm_torch._adapter",
             ["adapter.cc"],
-            depends=["channel.h", "collectives.h", "core.h", "elements.h", "errors.h", "flight_record.h", "mapped_memory.h", "reconfigure.h",
+            depends=["channel.h", "collectives.h", "core.h", "elements.h", "errors.h", "flight_record.h", "mapped_memory.h", "reconfigure.h", "signals.h",
                      "tensors.h", "window.h", "work.h"],
             include_dirs=[str(PREFIX / "include")],
             library_dirs=[str(LIBRARY.parent)],

@@ -11,6 +11,7 @@
 #include "elements.h"
 #include "errors.h"
 #include "flight_record.h"
+#include "signals.h"
 #include "weft/communicator.h"
 
 
@@ -76,6 +77,20 @@ class Job final : public c10d::Work {
     finish(problem);
     if (future) settle(*future);
     if (outcome) settle_outcome(*outcome);
+  }
+  // As torch's, and a signal's handler may raise meanwhile.
+  bool wait(milliseconds timeout = kNoTimeout) override {
+    constexpr milliseconds kAskEvery{50};
+    const auto since = std::chrono::steady_clock::now();
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        if (cv_.wait_for(lock, kAskEvery, [&] { return completed_; })) break;
+      }
+      if (signal_raised()) std::rethrow_exception(raised_by_handler());
+      if (timeout != kNoTimeout && std::chrono::steady_clock::now() - since >= timeout) break;
+    }
+    return Work::wait(timeout == kNoTimeout ? timeout : milliseconds(1));
   }
   Tensors result() override { return results_; }
   int sourceRank() const override { return source_; }
@@ -147,7 +162,11 @@ inline std::exception_ptr run_task(Communicator& c, const Task& task) {
   const at::NoGradGuard no_gradients;
   try {
     const Status status = task.call(c);
-    if (!status) return as_exception(status);
+    if (!status) {
+      if (status.error().code == Code::kAborted)
+        if (auto raised = raised_by_handler()) return raised;
+      return as_exception(status);
+    }
     if (task.after) task.after();
     return nullptr;
   } catch (...) {

@@ -13,7 +13,18 @@ from ._communicator import (
     run_threads,
     threads,
 )
-from ._errors import Aborted, Error, InvalidArgument, Mismatch, NoResources, PeerDied, PeerLeft, Timeout
+from ._errors import (
+    Aborted,
+    Error,
+    InvalidArgument,
+    LeftOut,
+    Mismatch,
+    NoQuorum,
+    NoResources,
+    PeerDied,
+    PeerLeft,
+    Timeout,
+)
 from ._work import Message, MessageWork, Work
 
 if TYPE_CHECKING:
@@ -64,11 +75,13 @@ __all__ = [
     "Diagnosis",
     "Error",
     "InvalidArgument",
+    "LeftOut",
     "Machine",
     "MeetingPlace",
     "Message",
     "MessageWork",
     "Mismatch",
+    "NoQuorum",
     "NoResources",
     "Op",
     "PeerDied",

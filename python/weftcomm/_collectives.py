@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args, overload
 
-from . import _errors
+from . import _arguments, _errors
 from ._work import Work
 
 if TYPE_CHECKING:
@@ -19,6 +19,11 @@ Op = Literal["sum", "prod", "min", "max", "avg", "and", "or", "xor", "premul_sum
 # weft::Collective
 _ALL_REDUCE, _BROADCAST, _REDUCE, _ALL_GATHER, _REDUCE_SCATTER, _ALL_TO_ALL, _GATHER, _SCATTER = range(8)
 BARRIER, _ALL_GATHER_V, _REDUCE_SCATTER_V, _ALL_TO_ALL_V = range(9, 13)
+_NAMES = (
+    "all_reduce broadcast reduce all_gather reduce_scatter all_to_all gather scatter send_receive barrier all_gather "
+    "reduce_scatter all_to_all"
+).split()
+_REDUCING = (_ALL_REDUCE, _REDUCE, _REDUCE_SCATTER, _REDUCE_SCATTER_V)
 
 
 class Core(Protocol):
@@ -29,10 +34,15 @@ class Core(Protocol):
     ) -> Any: ...
 
 
-def _shape(x: Any) -> tuple[int, ...]:
+def _shape(x: Any, operation: str) -> tuple[int, ...]:
     if _is_scalar(x):
         return ()
-    shape: Any = x.shape if hasattr(x, "shape") else memoryview(x).shape
+    try:
+        shape: Any = x.shape if hasattr(x, "shape") else memoryview(x).shape
+    except TypeError:
+        raise _errors.InvalidArgument(
+            f"{type(x).__name__} is no array: neither the buffer protocol nor DLPack", operation=operation
+        ) from None
     return shape if type(shape) is tuple else tuple(int(n) for n in shape)
 
 
@@ -44,11 +54,15 @@ def _new(x: Any, shape: tuple[int, ...]) -> Any:
     """An array of x's kind and element type with this shape, not filled in."""
     import numpy as np
 
-    if isinstance(x, (np.ndarray, np.generic)):
-        return np.empty(shape, x.dtype)
-    if hasattr(x, "new_empty"):  # torch
-        return x.new_empty(shape)
-    return np.empty(shape, np.asarray(x).dtype)
+    try:
+        if isinstance(x, (np.ndarray, np.generic)):
+            return np.empty(shape, x.dtype)
+        if hasattr(x, "new_empty"):  # torch
+            return x.new_empty(shape)
+        return np.empty(shape, np.asarray(x).dtype)
+    except (MemoryError, ValueError, OverflowError) as e:
+        text = f"no memory for a result of shape {shape}: {e}".replace("\n", " ")
+        raise _errors.NoResources(text, "no_resources") from None
 
 
 def array_of(x: Any) -> Any:
@@ -62,35 +76,50 @@ def array_of(x: Any) -> Any:
     return x
 
 
-def layout(shape: int | Sequence[int], dtype: Any) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+def layout(shape: int | Sequence[int], dtype: Any, operation: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
     """The element type, also one of ml_dtypes by its name, the shape, and how many elements that are.
 
-    Raises: InvalidArgument: no such type, Python objects, a size below 0.
+    Raises: InvalidArgument: a type that cannot be communicated, a size that is none; NoResources: too much.
     """
     import numpy as np
 
     try:
         kind = np.dtype(dtype)
-    except TypeError:
-        kind = _small_float(str(dtype))
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    if kind.hasobject or any(not isinstance(size, int) or size < 0 for size in sizes):
-        raise _errors.InvalidArgument(f"no memory has shape {shape} and element type {kind}", operation="empty")
-    return kind, sizes, math.prod(sizes)
+    except (TypeError, ValueError):
+        kind = _small_float(dtype, operation)
+    plain = kind.kind in "biuf" and kind.itemsize <= 8 and kind.isnative
+    if not plain and kind.name not in _SMALL_FLOATS:
+        raise _errors.InvalidArgument(
+            f"element type {kind}: memory has booleans, integers and floats of up to 8 bytes in this machine's order",
+            operation=operation,
+        )
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple(_arguments.integer(n, "a size of shape", operation, 0, _arguments.MOST_BYTES) for n in given)
+    count = math.prod(sizes)
+    if count * kind.itemsize > _arguments.MOST_BYTES:
+        text = f"shape {sizes} of {kind}: {count * kind.itemsize} bytes are more than a process can have"
+        raise _errors.NoResources(text, "no_resources", (), operation)
+    return kind, sizes, count
 
 
-def _small_float(name: str) -> np.dtype[Any]:
+_SMALL_FLOATS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def _small_float(dtype: Any, operation: str) -> np.dtype[Any]:
     import numpy as np
 
     try:
         import ml_dtypes
 
-        kind: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        kind: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype))
         return kind
     except (ImportError, AttributeError, TypeError):
-        raise _errors.InvalidArgument(
-            f"element type {name}: NumPy and ml_dtypes have none", operation="empty"
-        ) from None
+        text = f"element type {_arguments.shown(dtype)}: it is one of NumPy or ml_dtypes, or its name"
+        raise _errors.InvalidArgument(text, operation=operation) from None
+
+
+def _no_op(operation: str) -> _errors.InvalidArgument:
+    return _errors.InvalidArgument(f"op None: there are {', '.join(get_args(Op))}", operation=operation)
 
 
 class Collectives:
@@ -128,12 +157,13 @@ class Collectives:
         """
         if out is None:
             x = array_of(x)
-            out = _new(x, _shape(x))
-        if wait:
-            return self._core.call(_ALL_REDUCE, x, out, op, 0, True, self._given(options, 0) if options else None)
-        return Work[Any](
-            self._core.call(_ALL_REDUCE, x, out, op, 0, False, self._given(options, 0) if options else None)
-        )
+            out = _new(x, _shape(x, "all_reduce"))
+        if wait is not True:
+            wait = _arguments.flag(wait, "wait", "all_reduce")
+        if op is None:
+            raise _no_op("all_reduce")
+        done = self._core.call(_ALL_REDUCE, x, out, op, 0, wait, self._given(options, 0) if options else None)
+        return done if wait else Work[Any](done)
 
     @overload
     def broadcast(self, x: A, root: int = 0, *, wait: Literal[True] = True, **options: Any) -> A: ...
@@ -156,10 +186,13 @@ class Collectives:
     ) -> Any:
         """The root gets the reduction of all x, of x's shape; the others get None."""
         x = array_of(x)
+        root = _arguments.rank(root, "root", "reduce", self._size)
+        if op is None:
+            raise _no_op("reduce")
         if self._rank != root:
             out = None
         elif out is None:
-            out = _new(x, _shape(x))
+            out = _new(x, _shape(x, "reduce"))
         return self._call(_REDUCE, x, out, op, root, wait, options)
 
     @overload
@@ -202,13 +235,14 @@ class Collectives:
         x = array_of(x)
         if out is not None and counts is None:
             return self._call(_ALL_GATHER, x, out, None, 0, wait, options)
-        shape = _shape(x)
+        shape = _shape(x, "all_gather")
         if counts is not None:
-            rows = self._check_counts(counts, shape, counts[self._rank] if len(counts) == self._size else -1)
+            counts = self._counts(counts, "counts", "all_gather")
+            rows = self._rows(counts[self._rank], shape, "all_gather")
             if out is None:
                 out = _new(x, (sum(counts), *shape[1:]))
             return self._call(_ALL_GATHER_V, x, out, None, 0, wait, {**options, "counts": [c * rows for c in counts]})
-        out = _new(x, self._times_size(shape, stack))
+        out = _new(x, self._times_size(shape, _arguments.flag(stack, "stack", "all_gather")))
         return self._call(_ALL_GATHER, x, out, None, 0, wait, options)
 
     @overload
@@ -249,9 +283,10 @@ class Collectives:
         """
         if out is not None and counts is None:
             return self._call(_REDUCE_SCATTER, x, out, op, 0, wait, options)
-        shape = _shape(x)
+        shape = _shape(x, "reduce_scatter")
         if counts is not None:
-            rows = self._check_counts(counts, shape, sum(counts))
+            counts = self._counts(counts, "counts", "reduce_scatter")
+            rows = self._rows(sum(counts), shape, "reduce_scatter")
             if out is None:
                 out = _new(x, (counts[self._rank], *shape[1:]))
             return self._call(_REDUCE_SCATTER_V, x, out, op, 0, wait, {**options, "counts": [c * rows for c in counts]})
@@ -296,11 +331,13 @@ class Collectives:
         """
         if out is not None and send_counts is None and receive_counts is None:
             return self._call(_ALL_TO_ALL, x, out, None, 0, wait, options)
-        shape = _shape(x)
+        shape = _shape(x, "all_to_all")
         if (send_counts is None) != (receive_counts is None):
             raise _errors.InvalidArgument("send_counts and receive_counts go together", operation="all_to_all")
         if send_counts is not None and receive_counts is not None:
-            rows = self._check_counts(send_counts, shape, sum(send_counts))
+            send_counts = self._counts(send_counts, "send_counts", "all_to_all")
+            receive_counts = self._counts(receive_counts, "receive_counts", "all_to_all")
+            rows = self._rows(sum(send_counts), shape, "all_to_all")
             if out is None:
                 out = _new(x, (sum(receive_counts), *shape[1:]))
             return self._call(
@@ -340,10 +377,11 @@ class Collectives:
     ) -> Any:
         """The root gets all x, in all_gather's shape; the others get None."""
         x = array_of(x)
+        root = _arguments.rank(root, "root", "gather", self._size)
         if self._rank != root:
             out = None
         elif out is None:
-            out = _new(x, self._times_size(_shape(x), stack))
+            out = _new(x, self._times_size(_shape(x, "gather"), _arguments.flag(stack, "stack", "gather")))
         return self._call(_GATHER, x, out, None, root, wait, options)
 
     @overload
@@ -355,13 +393,17 @@ class Collectives:
 
         Returns out.
         """
+        root = _arguments.rank(root, "root", "scatter", self._size)
         return self._call(_SCATTER, x if self._rank == root else None, out, None, root, wait, options)
 
     # --- inside ---
 
     def _call(self, kind: int, x: Any, out: Any, op: str | None, root: int, wait: bool, options: dict[str, Any]) -> Any:
-        if not 0 <= root < self._size:
-            raise _errors.InvalidArgument(f"root {root} is not one of {self._size} ranks")
+        operation = _NAMES[kind]
+        if op is None and kind in _REDUCING:
+            raise _no_op(operation)
+        root = _arguments.rank(root, "root", operation, self._size)
+        wait = _arguments.flag(wait, "wait", operation)
         done = self._core.call(kind, x, out, op, root, wait, self._given(options, root) if options else None)
         return done if wait else Work[Any](done)
 
@@ -375,12 +417,21 @@ class Collectives:
             raise _errors.InvalidArgument(f"axis 0 of shape {shape} cannot be cut into {self._size} equal parts")
         return (shape[0] // self._size, *shape[1:])
 
-    def _check_counts(self, counts: Sequence[int], shape: tuple[int, ...], mine: int) -> int:
+    def _counts(self, counts: Sequence[int], name: str, operation: str) -> list[int]:
+        """One count per rank."""
+        try:
+            given = list(counts)
+        except TypeError:
+            raise _errors.InvalidArgument(f"{name} {_arguments.shown(counts)}: it is a list", operation=operation) from None
+        if len(given) != self._size:
+            raise _errors.InvalidArgument(f"{name}: {len(given)} counts for {self._size} ranks", operation=operation)
+        return [_arguments.integer(n, f"a count of {name}", operation, 0, _arguments.MOST_BYTES) for n in given]
+
+    def _rows(self, mine: int, shape: tuple[int, ...], operation: str) -> int:
         """Elements of one step along axis 0."""
-        if len(counts) != self._size:
-            raise _errors.InvalidArgument(f"{len(counts)} counts for {self._size} ranks")
         if not shape or mine != shape[0]:
-            raise _errors.InvalidArgument(f"counts say {mine} along axis 0, but the array has shape {shape}")
+            text = f"counts say {mine} along axis 0, but the array has shape {shape}"
+            raise _errors.InvalidArgument(text, operation=operation)
         rows = 1
         for size in shape[1:]:
             rows *= size

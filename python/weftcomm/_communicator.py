@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-from . import _core, _errors
+from . import _arguments, _core, _errors
 from ._collectives import BARRIER, A, Collectives, Op, array_of, layout
 from ._work import Message, MessageWork, Work
 
@@ -36,6 +36,7 @@ def _close_all() -> None:
         if not comm._core.idle():
             comm._core.abort()
         comm._core.close()
+    _core.end_dropped()
 
 
 def _say_what_was_raised(kind: type[BaseException], raised: BaseException, trace: TracebackType | None) -> None:
@@ -64,6 +65,7 @@ class Communicator(Collectives):
     """
 
     def __init__(self, core: _core.Communicator) -> None:
+        _arguments.kind_of(core, _core.Communicator, "a communicator of", "Communicator")
         super().__init__(core, core.rank, core.size)
         _open.add(self)
 
@@ -84,7 +86,9 @@ class Communicator(Collectives):
             self.finalize()
 
     def barrier(self, timeout: float | None = None) -> None:
-        """Returns when all ranks have called it. timeout: seconds; then the error names every rank that is missing."""
+        """Returns when all ranks have called it. timeout: seconds; then the error names every rank that is missing, and the
+        communicator is broken.
+        """
         if timeout is not None:
             self._core.monitored_barrier(_errors.seconds(timeout, "barrier"))
         else:
@@ -99,21 +103,27 @@ class Communicator(Collectives):
     @overload
     def send(self, x: Any, to: int, *, tag: None = None, wait: Literal[False]) -> Work[None]: ...
     @overload
-    def send(self, x: Any, to: int, *, tag: int, wait: Literal[False]) -> MessageWork: ...
+    def send(
+        self, x: Any, to: int, *, tag: int, wait: Literal[False], timeout: float | None = None
+    ) -> MessageWork: ...
     def send(self, x: Any, to: int, *, tag: int | None = None, wait: bool = True, timeout: float | None = None) -> Any:
         """Sends x, of any shape, to a rank, which receives as many elements of the same type. May return before that.
 
         tag: 0 or more; messages with tags never meet those without, and need no order of calls. timeout: seconds, with
         a tag. Raises: with a tag, Mismatch and Timeout (nothing matched) break nothing; InvalidArgument.
         """
+        wait = _arguments.flag(wait, "wait", "send")
+        to = _arguments.rank(to, "to", "send", self._size)
         if tag is None:
             if timeout is not None:
                 raise _errors.InvalidArgument("a timeout of one message goes with a tag", operation="send")
             done = self._core.transfer(True, array_of(x), to, wait)
             return done if wait else Work[None](done)
+        tag = _arguments.integer(tag, "tag", "send", 0, _arguments.INT32[1])
+        seconds = None if timeout is None else _errors.seconds(timeout, "send")
         if not wait:
-            return MessageWork(self._core.start_tagged(True, array_of(x), to, tag), True)
-        self._core.tagged(True, array_of(x), to, tag, None if timeout is None else _errors.seconds(timeout, "send"))
+            return MessageWork(self._core.start_tagged(True, array_of(x), to, tag, seconds), True)
+        self._core.tagged(True, array_of(x), to, tag, seconds)
         return None
 
     @overload
@@ -125,7 +135,9 @@ class Communicator(Collectives):
         self, out: Any, source: int, *, tag: int, wait: Literal[True] = True, timeout: float | None = None
     ) -> Message: ...
     @overload
-    def receive(self, out: Any, source: int, *, tag: int, wait: Literal[False]) -> MessageWork: ...
+    def receive(
+        self, out: Any, source: int, *, tag: int, wait: Literal[False], timeout: float | None = None
+    ) -> MessageWork: ...
     def receive(
         self, out: Any, source: int, *, tag: int | None = None, wait: bool = True, timeout: float | None = None
     ) -> Any:
@@ -133,22 +145,32 @@ class Communicator(Collectives):
 
         tag: of the message, or ANY_TAG; then source may be ANY_SOURCE, `out` may be larger than the message, and the
         result is a Message with source, tag and count of elements. timeout: seconds, with a tag.
-        Raises: with a tag, Mismatch (out is too small or of another type) and Timeout break nothing; InvalidArgument.
+        Raises: with a tag, Mismatch (out is too small or of another type: the message is used up) and Timeout break
+        nothing; InvalidArgument.
         """
+        wait = _arguments.flag(wait, "wait", "receive")
+        any_source = type(source) is int and source == ANY_SOURCE
+        if not any_source:
+            source = _arguments.rank(source, "source", "receive", self._size)
         if tag is None:
-            if timeout is not None or source == ANY_SOURCE:
-                what = "ANY_SOURCE" if source == ANY_SOURCE else "a timeout of one message"
+            if timeout is not None or any_source:
+                what = "ANY_SOURCE" if any_source else "a timeout of one message"
                 raise _errors.InvalidArgument(f"{what} goes with a tag (or ANY_TAG)", operation="receive")
             done = self._core.transfer(False, out, source, wait)
             return done if wait else Work[Any](done)
+        tag = _arguments.integer(tag, "tag", "receive", ANY_TAG, _arguments.INT32[1])
+        seconds = None if timeout is None else _errors.seconds(timeout, "receive")
         if not wait:
-            return MessageWork(self._core.start_tagged(False, out, source, tag), False)
-        return Message(*self._core.tagged(False, out, source, tag, None if timeout is None else _errors.seconds(timeout, "receive")))
+            return MessageWork(self._core.start_tagged(False, out, source, tag, seconds), False)
+        return Message(*self._core.tagged(False, out, source, tag, seconds))
 
     # --- groups and failures ---
 
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
         """One communicator per color, ranks ordered by key; None: this rank joins none. All ranks call it."""
+        if color is not None:
+            color = _arguments.integer(color, "color", "split", 0, _arguments.INT32[1])
+        key = _arguments.integer(key, "key", "split", *_arguments.INT32)
         made = self._core.split(-1 if color is None else color, key)
         return None if made is None else Communicator(made)
 
@@ -161,12 +183,15 @@ class Communicator(Collectives):
 
         id: of a MeetingPlace for `size` ranks; only rank 0's counts, the others may pass None. This one stays.
         """
-        return Communicator(self._core.grow(id or "", size))
+        size = _arguments.integer(size, "size", "grow", 1, _arguments.MOST_RANKS)
+        return Communicator(self._core.grow("" if id is None else _arguments.text(id, "id", "grow"), size))
 
     def agree(self, flag: bool) -> tuple[bool, list[int]]:
         """Do all counted ranks bring True? Also the ranks that were not counted: they have ended, left, or came later
         than the others waited. The same on all counted ranks. Works on broken communicators.
         """
+        if type(flag) is not int or flag not in (0, 1):
+            flag = _arguments.flag(flag, "flag", "agree")
         bits, ended = self._core.agree(1 if flag else 0)
         return bits == 1, ended
 
@@ -175,15 +200,15 @@ class Communicator(Collectives):
 
         why: what the other ranks' errors say that this rank did, e.g. "raised RuntimeError: no data"; up to 180 bytes.
         """
-        self._core.abort(why)
+        self._core.abort(_arguments.text(why, "why", "abort"))
 
     def status(self) -> None:
         """Raises what has broken this communicator, if anything has. Does not wait for peers."""
         self._core.status()
 
     def set_timeout(self, seconds: float | None) -> None:
-        """How long calls from here on wait for a peer; None: as long as it lives."""
-        self._core.set_timeout(0.0 if seconds is None else _errors.seconds(seconds, "set_timeout"))
+        """How long calls from here on wait for a peer: more than 0; None: as long as it lives."""
+        self._core.set_timeout(0.0 if seconds is None else _errors.some_seconds(seconds, "set_timeout"))
 
     def finalize(self) -> None:
         """Waits until all ranks call it; the communicator does nothing afterwards."""
@@ -191,7 +216,7 @@ class Communicator(Collectives):
 
     def empty(self, shape: int | Sequence[int], dtype: Any = "float32") -> NDArray[Any]:
         """An array in registered memory, which peers reach without a copy. Its contents are not initialised."""
-        kind, sizes, count = layout(shape, dtype)
+        kind, sizes, count = layout(shape, dtype, "empty")
         memory: NDArray[np.uint8] = self._core.allocate(count * kind.itemsize)
         array: NDArray[Any] = memory.view(kind).reshape(sizes)
         return array
@@ -201,7 +226,9 @@ class MeetingPlace:
     """Where ranks that no launcher started meet: one process opens it and passes `id` on. Keep it until they have met."""
 
     def __init__(self, ranks: int) -> None:
-        self._core = _core.MeetingPlace(ranks)
+        self._core = _core.MeetingPlace(
+            _arguments.integer(ranks, "ranks", "MeetingPlace", 1, _arguments.MOST_RANKS)
+        )
 
     @property
     def id(self) -> str:
@@ -214,19 +241,30 @@ def init(timeout: float | None = None) -> Communicator:
 
     timeout: seconds that later calls wait for a peer; None: as WEFT_TIMEOUT_MS says, 30 s unless set.
     """
+    if timeout is not None:
+        timeout = _errors.some_seconds(timeout, "init")
     comm = Communicator(_core.from_environment())
     if timeout is not None:
         comm.set_timeout(timeout)
     return comm
 
 
-def connect(id: str, rank: int, size: int, *, transport: str = "", timeout: float = 0.0) -> Communicator:
-    """Joins the ranks that meet by the id of a MeetingPlace. timeout: seconds; 0: as the environment says."""
-    return Communicator(_core.connect(id, rank, size, transport, _errors.seconds(timeout, "connect")))
+def connect(
+    id: str, rank: int, size: int, *, transport: str = "", timeout: float | None = None
+) -> Communicator:
+    """Joins the ranks that meet by the id of a MeetingPlace. timeout: seconds, also of later calls; None: as the
+    environment says.
+    """
+    size = _arguments.integer(size, "size", "connect", 1, _arguments.MOST_RANKS)
+    rank = _arguments.rank(rank, "rank", "connect", size)
+    seconds = 0.0 if timeout is None else _errors.some_seconds(timeout, "connect")
+    id, transport = _arguments.text(id, "id", "connect"), _arguments.text(transport, "transport", "connect")
+    return Communicator(_core.connect(id, rank, size, transport, seconds))
 
 
 def threads(ranks: int) -> list[Communicator]:
     """All ranks of a communicator inside this process: one per thread, for notebooks and tests."""
+    ranks = _arguments.integer(ranks, "ranks", "threads", 1, _arguments.MOST_RANKS)
     return [Communicator(core) for core in _core.threads(ranks)]
 
 

@@ -48,12 +48,28 @@ class Mismatch(Error):
     field = ""
 
 
-class InvalidArgument(Error, ValueError):
-    """An argument is wrong; nothing was done."""
+class LeftOut(Error):
+    """The other ranks have agreed to go on without this one, for good: end."""
+
+
+class NoQuorum(Error):
+    """Too few ranks are here to decide who goes on. Nothing is lost: call again."""
+
+
+class InvalidArgument(Error, ValueError, TypeError):
+    """An argument is wrong, in its value or its type; nothing was done."""
+
+    code = "invalid_argument"
 
 
 class NoResources(Error, MemoryError):
     """Memory or another resource of the process is used up."""
+
+
+def shown(value: object) -> str:
+    """A value in one short line."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 _MOST_SECONDS = 100 * 365 * 24 * 3600.0
@@ -62,7 +78,15 @@ _MOST_SECONDS = 100 * 365 * 24 * 3600.0
 def seconds(timeout: float, operation: str) -> float:
     """A timeout that a call can wait for. Raises: InvalidArgument: no number, negative, NaN, more than 100 years."""
     if not isinstance(timeout, numbers.Real) or isinstance(timeout, bool) or not 0 <= timeout <= _MOST_SECONDS:
-        text = f"a timeout of {timeout!r} s: it is 0 to {_MOST_SECONDS:.0f} s (100 years)"
+        text = f"a timeout of {shown(timeout)} s: it is 0 to {_MOST_SECONDS:.0f} s (100 years)"
+        raise InvalidArgument(text, "invalid_argument", (), operation)
+    return float(timeout)
+
+
+def some_seconds(timeout: float, operation: str) -> float:
+    """A timeout of calls that no peer could keep if it were 0. Raises: InvalidArgument."""
+    if seconds(timeout, operation) == 0:
+        text = "a timeout of 0 s: every call would fail; None waits as long as peers live, or as the environment says"
         raise InvalidArgument(text, "invalid_argument", (), operation)
     return float(timeout)
 
@@ -73,6 +97,8 @@ _CLASSES: dict[str, type[Error]] = {
     "aborted": Aborted,
     "timeout": Timeout,
     "mismatch": Mismatch,
+    "left_out": LeftOut,
+    "no_quorum": NoQuorum,
     "invalid_argument": InvalidArgument,
     "not_found": InvalidArgument,
     "no_resources": NoResources,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from . import _arguments
 from ._errors import Error, InvalidArgument
 
 
@@ -35,7 +36,9 @@ class Folder:
 
     def set(self, key: str, value: bytes, /) -> None:
         """Replaces the value of the key."""
-        file = self._path / quote(key, safe="")
+        file = self._file(key, "set")
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise _arguments.refuse(f"value {_arguments.shown(value)}: it is bytes", "set")
         part = file.with_name(f"{file.name}.{os.getpid()}.{time.monotonic_ns()}.part")
         part.write_bytes(value)
         part.replace(file)
@@ -43,9 +46,16 @@ class Folder:
     def get(self, key: str, /) -> bytes | None:
         """The value of the key; None: there is none."""
         try:
-            return (self._path / quote(key, safe="")).read_bytes()
+            return self._file(key, "get").read_bytes()
         except FileNotFoundError:
             return None
+
+    def _file(self, key: str, operation: str) -> Path:
+        """A file of the folder itself, whatever the key."""
+        name = quote(_arguments.text(key, "key", operation), safe="")
+        if name in ("", ".", ".."):
+            raise _arguments.refuse(f"key {key!r}: it names no file", operation)
+        return self._path / name
 
 
 class Etcd:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import _core, _errors
-from ._collectives import Collectives, layout
+from . import _arguments, _core, _errors
+from ._collectives import _SMALL_FLOATS, Collectives, layout
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +42,7 @@ class World(Collectives):
 
     def window(self, shape: int | Sequence[int], dtype: Any = "float32") -> Window:
         """Memory of this shape and type on every rank, zeroed. All ranks call it alike. Raises: NoResources."""
-        kind, sizes, count = layout(shape, dtype)
+        kind, sizes, count = layout(shape, dtype, "window")
         memory: NDArray[Any] = self._core.allocate(count * kind.itemsize)
         memory[:] = 0
         self.barrier()
@@ -99,6 +99,7 @@ class Window:
 
     def put(self, rank: int, value: Any, index: Any = ...) -> None:
         """Writes value, of the shape of local[index] or broadcast to it, there. On return value may be changed."""
+        rank = self._rank(rank, "put")
         view, source = self._value(index, value, "put")
         for to, start, bytes in _runs(view, source):
             self._core.put(to, start, bytes, rank)
@@ -107,6 +108,7 @@ class Window:
         """A copy of the rank's local[index]."""
         import numpy as np
 
+        rank = self._rank(rank, "get")
         view = self._view(index, "get")
         out = np.empty(view.shape, view.dtype)
         for start, to, bytes in _runs(view, out):
@@ -120,8 +122,13 @@ class Window:
 
         signal: a window of int64 or uint64; at: the index of one element. See wait().
         """
+        rank = self._rank(rank, "put_signal")
+        if _arguments.kind_of(signal, Window, "signal", "put_signal")._world is not self._world:
+            raise _errors.InvalidArgument("the signal's window is of another world", operation="put_signal")
         view, source = self._value(index, value, "put_signal")
         word = signal._word(at, "put_signal", (8,))
+        number = _of_type(number, "number", word, "put_signal")
+        add = _arguments.flag(add, "add", "put_signal")
         runs = _runs(view, source)
         for to, start, bytes in runs[:-1]:
             self._core.put(to, start, bytes, rank)
@@ -132,17 +139,23 @@ class Window:
         to, start, bytes = runs[-1]
         self._core.put_signal(to, start, bytes, _address(word), number & (1 << 64) - 1, add, rank)
 
-    def atomic(self, rank: int, op: AtomicOp, at: Any, value: int = 0, compare: int = 0) -> int:
+    def atomic(self, rank: int, op: AtomicOp, at: Any, value: int | None = None, compare: int | None = None) -> int:
         """Performs op on one element of 4 or 8 bytes of integers of a rank; the old value.
 
-        at: its index. op: fetch, set, swap, compare_swap (with compare), add, and, or, xor.
+        at: its index. op: fetch (without a value), set, swap, compare_swap (with compare), add, and, or, xor.
         """
-        if op not in _ATOMICS:
-            raise _errors.InvalidArgument(f"'{op}': there are {', '.join(_ATOMICS)}", operation="atomic")
+        _arguments.choice(op, "op", "atomic", _ATOMICS)
+        rank = self._rank(rank, "atomic")
         word = self._word(at, "atomic", (4, 8))
+        for name, given, needed in (("value", value, op != "fetch"), ("compare", compare, op == "compare_swap")):
+            if (given is not None) != needed:
+                text = f"{op} {'needs' if needed else 'takes no'} {name}"
+                raise _errors.InvalidArgument(text, operation="atomic")
+        operand = 0 if value is None else _of_type(value, "value", word, "atomic")
+        expected = 0 if compare is None else _of_type(compare, "compare", word, "atomic")
         size = word.dtype.itemsize
         bits = (1 << 8 * size) - 1
-        old = self._core.atomic(_ATOMICS[op], _address(word), size, value & bits, compare & bits, rank)
+        old = self._core.atomic(_ATOMICS[op], _address(word), size, operand & bits, expected & bits, rank)
         return old - (1 << 8 * size) if word.dtype.kind == "i" and old >> (8 * size - 1) else old
 
     def wait(self, at: Any, comparison: Comparison, value: int, timeout: float | None = 30.0) -> int:
@@ -151,8 +164,8 @@ class Window:
         at: the index of an element of 4 or 8 bytes of integers. timeout: seconds; None: for ever. Ctrl-C ends the wait.
         Raises: Timeout, which breaks nothing; InvalidArgument.
         """
-        if comparison not in _COMPARISONS:
-            raise _errors.InvalidArgument(f"'{comparison}': there are {' '.join(_COMPARISONS)}", operation="wait")
+        _arguments.choice(comparison, "comparison", "wait", _COMPARISONS)
+        value = _of_type(value, "value", self._word(at, "wait", (4, 8)), "wait")
         holds, me = _COMPARISONS[comparison], self._world.rank
         end = None if timeout is None else time.monotonic() + _errors.seconds(timeout, "wait")
         pause = 0.0
@@ -174,6 +187,9 @@ class Window:
     def __repr__(self) -> str:
         return "<weftcomm.Window, freed>" if self._local is None else f"<weftcomm.Window {self.shape} of {self.dtype}>"
 
+    def _rank(self, rank: Any, operation: str) -> int:
+        return _arguments.rank(rank, "rank", operation, self._world.size)
+
     def _view(self, index: Any, operation: str) -> NDArray[Any]:
         import numpy as np
 
@@ -181,11 +197,11 @@ class Window:
         key = index if isinstance(index, tuple) else (index,)
         try:
             view: NDArray[Any] = local[key if Ellipsis in key else (*key, ...)]
-        except (IndexError, TypeError, ValueError) as e:
-            raise _errors.InvalidArgument(f"index {index!r}: {e}", operation=operation) from None
+        except (IndexError, TypeError, ValueError, OverflowError) as e:
+            raise _errors.InvalidArgument(f"index {_arguments.shown(index)}: {e}", operation=operation) from None
         if view.size and not np.shares_memory(view, local):
             raise _errors.InvalidArgument(
-                f"index {index!r}: only numbers, slices and ... name memory", operation=operation
+                f"index {_arguments.shown(index)}: only numbers, slices and ... name memory", operation=operation
             )
         return view
 
@@ -194,8 +210,12 @@ class Window:
 
         view = self._view(index, operation)
         try:
-            source = np.ascontiguousarray(np.broadcast_to(np.asarray(value, view.dtype), view.shape))
-        except (TypeError, ValueError) as e:
+            given = np.asarray(value)
+            _keeps_values(given, view.dtype, operation)
+            source = np.ascontiguousarray(np.broadcast_to(given.astype(view.dtype), view.shape))
+        except _errors.InvalidArgument:
+            raise
+        except (TypeError, ValueError, OverflowError) as e:
             text = f"a value for shape {view.shape} of {view.dtype}: {e}".replace("\n", " ")
             raise _errors.InvalidArgument(text, operation=operation) from None
         return view, source
@@ -203,7 +223,7 @@ class Window:
     def _word(self, at: Any, operation: str, sizes: tuple[int, ...]) -> NDArray[Any]:
         word = self._view(at, operation)
         if word.size != 1 or word.dtype.kind not in "iu" or word.dtype.itemsize not in sizes:
-            text = f"index {at!r} of {self!r} is not one integer of {' or '.join(str(s) for s in sizes)} bytes"
+            text = f"index {_arguments.shown(at)} of {self!r} is not one integer of {' or '.join(str(s) for s in sizes)} bytes"
             raise _errors.InvalidArgument(text, operation=operation)
         return word
 
@@ -220,6 +240,33 @@ class Part:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._window.put(self._rank, value, index)
+
+
+def _of_type(value: Any, name: str, word: NDArray[Any], operation: str) -> int:
+    """A whole number that the element of an integer type can hold."""
+    import numpy as np
+
+    limits = np.iinfo(word.dtype)
+    return _arguments.integer(value, name, operation, int(limits.min), int(limits.max))
+
+
+def _keeps_values(given: NDArray[Any], kind: np.dtype[Any], operation: str) -> None:
+    """Raises: InvalidArgument: values that the type would alter: fractions, or what exceeds it, in integers."""
+    import numpy as np
+
+    if given.dtype.kind not in "biuf" and given.dtype.name not in _SMALL_FLOATS:
+        text = f"a value of type {given.dtype} cannot be put into {kind}"
+        raise _errors.InvalidArgument(text, operation=operation)
+    if kind.kind not in "biu" or given.size == 0 or given.dtype == kind:
+        return
+    if given.dtype.kind not in "biu":
+        text = f"a value of type {given.dtype} does not fit {kind}: convert it first"
+        raise _errors.InvalidArgument(text, operation=operation)
+    low, high = (0, 1) if kind.kind == "b" else (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
+    for number in (int(given.min()), int(given.max())):
+        if not low <= number <= high:
+            text = f"{number} does not fit {kind}: it is a whole number from {low} to {high}"
+            raise _errors.InvalidArgument(text, operation=operation)
 
 
 def _address(array: NDArray[Any]) -> int:
@@ -242,4 +289,5 @@ def world() -> World:
 
 def world_threads(ranks: int) -> list[World]:
     """All ranks of a world inside this process, for threads that the caller starts."""
+    ranks = _arguments.integer(ranks, "ranks", "world_threads", 1, _arguments.MOST_RANKS)
     return [World(core) for core in _core.world_threads(ranks)]

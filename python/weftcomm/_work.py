@@ -79,6 +79,10 @@ class MessageWork:
         """True once it has ended, well or not; moves it on."""
         return self._core.done()
 
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it has ended, at most `timeout` seconds; False: it has not. Does not raise its error."""
+        return self._core.wait(-1.0 if timeout is None else _errors.seconds(timeout, "wait"))
+
     def result(self) -> Message | None:
         """Waits for it. Of a receive: what came. Raises: as the call."""
         taken = self._core.result()

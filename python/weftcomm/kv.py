@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import numpy as np
 
-from . import _core, _errors
+from . import _arguments, _core, _errors
 from .transfer import Agent, List, Page, Region
 
 if TYPE_CHECKING:
@@ -48,7 +48,13 @@ class Counters(NamedTuple):
 def block_bytes(config: str | os.PathLike[str], block_tokens: int, tp: int = 1, type: str = "") -> int:
     """Bytes that one rank of `tp` keeps of a block, from a model's config.json: grouped heads, latent vectors (MLA), copies
     where tp exceeds the heads. type: elements of the cache instead of the model's. Raises: InvalidArgument."""
-    return _core.kv_block_bytes(os.fspath(config), block_tokens, tp, type)
+    call = "block_bytes"
+    return _core.kv_block_bytes(
+        _path(config, "config", call),
+        _arguments.integer(block_tokens, "block_tokens", call, *_arguments.INT64),
+        _arguments.integer(tp, "tp", call, *_arguments.INT64),
+        _arguments.text(type, "type", call),
+    )
 
 
 class Lease:
@@ -125,10 +131,23 @@ class Store:
         sync: bool = False,
         check_tier: bool = False,
     ) -> None:
+        whole, text, flag, call = _arguments.integer, _arguments.text, _arguments.flag, "Store"
         self._core = _core.open_kv_store(
-            agent._core, pages, page_bytes, os.fspath(model), tp, type, block_tokens, policy, os.fspath(tier), tier_blocks,
-            layout, write_back, sync, check_tier,
-        )  # fmt: skip
+            _arguments.kind_of(agent, Agent, "agent", call)._core,
+            whole(pages, "pages", call, *_arguments.INT64),
+            whole(page_bytes, "page_bytes", call, *_arguments.INT64),
+            _path(model, "model", call),
+            whole(tp, "tp", call, *_arguments.INT64),
+            text(type, "type", call),
+            whole(block_tokens, "block_tokens", call, *_arguments.INT64),
+            text(policy, "policy", call),
+            _path(tier, "tier", call),
+            whole(tier_blocks, "tier_blocks", call, *_arguments.INT64),
+            text(layout, "layout", call),
+            flag(write_back, "write_back", call),
+            flag(sync, "sync", call),
+            flag(check_tier, "check_tier", call),
+        )
         self.region = Region(*self._core.region, _agent=weakref.ref(agent))
         self._memory = agent._core.hold(self.region.number)
         self.page_bytes = self._core.page_bytes
@@ -136,21 +155,23 @@ class Store:
 
     def match(self, tokens: Tokens, salt: Salt = "") -> Lease:
         """The longest prefix that is here. Blocks that only the second tier has are read into memory."""
-        return Lease(self._core.match(_bytes(salt), _tokens(tokens)))
+        return Lease(self._core.match(_bytes(salt, "match"), _tokens(tokens, "match")))
 
     def begin(self, tokens: Tokens, salt: Salt = "") -> Writing:
         """Pages for the blocks behind that prefix; evicts what the policy gives up. Raises: NoResources: every page is being
         read, written or copied; nothing has been kept."""
-        return Writing(self._core.begin(_bytes(salt), _tokens(tokens)))
+        return Writing(self._core.begin(_bytes(salt, "begin"), _tokens(tokens, "begin")))
 
     def array(self, page: Page) -> NDArray[np.uint8]:
         """The bytes of a page: to be read under its lease, to be written before its commit(). It keeps the store's memory,
         also beyond close()."""
-        if not 0 <= page.number < self.region.bytes // self.page_bytes:
-            raise ValueError(f"the store has no page {page.number}")
         if self._memory is None:
             raise ValueError("the store has been closed")
-        at = self.region.address + page.number * self.page_bytes
+        pages = self.region.bytes // self.page_bytes
+        number = _arguments.integer(
+            _arguments.kind_of(page, Page, "page", "array").number, "the page's number", "array", 0, pages - 1
+        )
+        at = self.region.address + number * self.page_bytes
         interface = {"data": (at, False), "shape": (self.page_bytes,), "typestr": "|u1", "version": 3}
         return np.asarray(type("Memory", (), {"__array_interface__": interface, "held": self._memory})())
 
@@ -169,7 +190,8 @@ class Store:
     def serve(self, listen: str = "127.0.0.1:0", key: str | None = None, most_lease: float = 60.0) -> Server:
         """Serves clients in other processes. key: they must have the same; None: WEFT_KEY of the environment; "": the
         loopback only. most_lease: seconds after which what a client holds ends at the latest. Raises: InvalidArgument, Error."""
-        return Server(self._core.serve(listen, _key(key), most_lease))
+        seconds = _errors.some_seconds(most_lease, "serve")
+        return Server(self._core.serve(_arguments.text(listen, "listen", "serve"), _key(key, "serve"), seconds))
 
     def close(self) -> None:
         """Written back: flushes. Leases and writings end; clients get an error."""
@@ -224,44 +246,47 @@ class Client:
     def __init__(
         self, agent: Agent, address: str, key: str | None = None, *, timeout: float = 5.0, lease: float = 10.0
     ) -> None:
-        times = _errors.seconds(timeout, "connect"), _errors.seconds(lease, "connect")
-        self._core = _core.connect_kv_client(agent._core, address, _key(key), *times)
+        times = _errors.some_seconds(timeout, "Client"), _errors.some_seconds(lease, "Client")
+        core = _arguments.kind_of(agent, Agent, "agent", "Client")._core
+        self._core = _core.connect_kv_client(core, _arguments.text(address, "address", "Client"), _key(key, "Client"), *times)
         self.peer = self._core.peer
         self.page_bytes = self._core.page_bytes
         self.block_tokens = self._core.block_tokens
 
     def match(self, tokens: Tokens, salt: Salt = "") -> Lease:
         """The longest prefix that the store has. Raises: NoResources: too many leases are open."""
-        return Lease(self._core.match(_bytes(salt), _tokens(tokens)))
+        return Lease(self._core.match(_bytes(salt, "match"), _tokens(tokens, "match")))
 
     def begin(self, tokens: Tokens, salt: Salt = "") -> Writing:
         """Pages for the blocks behind that prefix. Raises: NoResources."""
-        return Writing(self._core.begin(_bytes(salt), _tokens(tokens)))
+        return Writing(self._core.begin(_bytes(salt, "begin"), _tokens(tokens, "begin")))
 
     def extend(self, held: Lease | Writing) -> None:
         """Sets its deadline anew, `lease` seconds from now. Raises: InvalidArgument: it has ended."""
         if isinstance(held, Lease):
             self._core.extend_lease(held._core)
         else:
-            self._core.extend_writing(held._core)
+            self._core.extend_writing(_arguments.kind_of(held, Writing, "held", "extend")._core)
 
     def read(self, lease: Lease, memory: Region, offset: int = 0) -> None:
         """Copies all pages into memory of the client's agent, one behind the other. Raises: Mismatch: the bytes are not those
         that were written, or the lease has ended and the page is another block's; Timeout, PeerDied."""
-        self._core.read(lease._core, memory.number, offset)
+        core = _arguments.kind_of(lease, Lease, "lease", "read")._core
+        self._core.read(core, *_place(memory, offset, "read"))
 
     def write(self, writing: Writing, memory: Region, offset: int = 0) -> None:
         """Copies memory into all pages, with checksums. Raises: Mismatch: the writing has ended; Timeout, PeerDied."""
-        self._core.write(writing._core, memory.number, offset)
+        core = _arguments.kind_of(writing, Writing, "writing", "write")._core
+        self._core.write(core, *_place(memory, offset, "write"))
 
     def get(self, tokens: Tokens, memory: Region, offset: int = 0, *, salt: Salt = "") -> int:
         """The longest prefix that the store has, copied as by read(): returns the tokens whose blocks were read."""
-        return self._core.get(_bytes(salt), _tokens(tokens), memory.number, offset)
+        return self._core.get(_bytes(salt, "get"), _tokens(tokens, "get"), *_place(memory, offset, "get"))
 
     def put(self, tokens: Tokens, memory: Region, offset: int = 0, *, salt: Salt = "") -> int:
         """begin(), write() and commit() of a prompt whose blocks stand in memory, the first at `offset`; those that the store
         has are not moved. Returns how many blocks are new."""
-        return self._core.put(_bytes(salt), _tokens(tokens), memory.number, offset)
+        return self._core.put(_bytes(salt, "put"), _tokens(tokens, "put"), *_place(memory, offset, "put"))
 
     @property
     def pages(self) -> List:
@@ -284,19 +309,42 @@ class Client:
         self.close()
 
 
-def _key(key: str | None) -> str:
-    return os.environ.get("WEFT_KEY", "") if key is None else key
+def _key(key: str | None, operation: str) -> str:
+    return os.environ.get("WEFT_KEY", "") if key is None else _arguments.text(key, "key", operation)
 
 
-def _bytes(salt: Salt) -> bytes:
+def _path(path: Any, name: str, operation: str) -> str:
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        text = None
+    if not isinstance(text, str) or "\0" in text:
+        raise _arguments.refuse(f"{name} {_arguments.shown(path)}: it is a path", operation)
+    return text
+
+
+def _place(memory: Any, offset: Any, operation: str) -> tuple[int, int]:
+    region = _arguments.kind_of(memory, Region, "memory", operation)
+    return region.number, _arguments.integer(offset, "offset", operation, 0, _arguments.MOST_BYTES)
+
+
+def _bytes(salt: Salt, operation: str) -> bytes:
+    if not isinstance(salt, (str, bytes)):
+        raise _arguments.refuse(f"salt {_arguments.shown(salt)}: it is a text or bytes", operation)
     return salt.encode() if isinstance(salt, str) else salt
 
 
-def _tokens(tokens: Tokens) -> NDArray[np.int32]:
-    given = np.asarray(tokens)
+def _tokens(tokens: Tokens, operation: str) -> NDArray[np.int32]:
+    try:
+        given = np.asarray(tokens)
+    except (TypeError, ValueError, OverflowError):
+        given = np.empty((), object)
     if given.ndim != 1 or (given.size > 0 and given.dtype.kind not in "iu"):
-        raise ValueError(f"tokens are a list of whole numbers, not of shape {given.shape} and type {given.dtype}")
+        text = f"tokens are a list of whole numbers, not of shape {given.shape} and type {given.dtype}"
+        raise _arguments.refuse(text, operation)
     limits = np.iinfo(np.int32)
-    if given.dtype != np.int32 and given.size > 0 and not limits.min <= int(given.min()) <= int(given.max()) <= limits.max:
-        raise ValueError("a token has more than 32 bits")
+    if given.dtype != np.int32 and given.size > 0:
+        for token in (int(given.min()), int(given.max())):
+            if not limits.min <= token <= limits.max:
+                raise _arguments.refuse(f"token {token} has more than 32 bits", operation)
     return np.ascontiguousarray(given, dtype=np.int32)

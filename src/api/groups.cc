@@ -83,8 +83,9 @@ class Common : public session::Groups {
  public:
   explicit Common(std::shared_ptr<const Origin> origin) : origin_(std::move(origin)) {}
 
-  Result<std::shared_ptr<session::Session>> meet(const UniqueId& id, Rank rank, Rank ranks) override {
-    return session_of(open_by_id(origin_->settings, origin_->rates, id, rank, ranks));
+  Result<std::shared_ptr<session::Session>> meet(const UniqueId& id, Rank rank, Rank ranks,
+                                                 const std::function<Status()>& watch) override {
+    return session_of(open_by_id(origin_->settings, origin_->rates, id, rank, ranks, watch));
   }
 
  protected:

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "weft/communicator.h"
+#include "weft/interrupt.h"
 #include "weft/pgas.h"
 
 namespace weft {
@@ -52,6 +53,66 @@ TEST(Interrupt, EndsABarrierOfAWorldThatAnotherRankDoesNotCall) {
   ASSERT_FALSE(waiting);
   EXPECT_EQ(waiting.error().code, Code::kAborted);
   EXPECT_EQ(asked, 2);
+}
+
+TEST(Interrupt, EndsAMonitoredBarrierOnTheRankThatWaits) {
+  auto two = Communicator::threads(2).value();
+  int asked = 0;
+  two[0].set_interrupt([&] { return ++asked == 2; });
+  const Status waiting = two[0].monitored_barrier(30s);
+  ASSERT_FALSE(waiting);
+  EXPECT_EQ(waiting.error().code, Code::kAborted) << waiting.error().message;
+}
+
+TEST(Interrupt, EndsTheMeetingOfARankThatWaitsForOthers) {
+  auto place = MeetingPlace::open(2).value();
+  int asked = 0;
+  const Interruptible scope([&] { return ++asked == 3; });
+  const auto begin = std::chrono::steady_clock::now();
+  const auto waiting = Communicator::connect(place.id(), 0, 2, {.transport = "tcp"});  // rank 1 never comes
+  ASSERT_FALSE(waiting);
+  EXPECT_EQ(waiting.error().code, Code::kAborted) << waiting.error().message;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s) << "the timeout is 30 s";
+}
+
+TEST(Interrupt, OfAnInnerScopeEndsWithIt) {
+  const Interruptible outer([] { return false; });
+  {
+    const Interruptible inner([]() -> bool { throw 1; });
+    EXPECT_TRUE(Interruptible::asked()) << "what throws says yes";
+  }
+  EXPECT_FALSE(Interruptible::asked());
+}
+
+TEST(Communicators, OfAMeetingPlaceThatIsGoneAreRefusedByName) {
+  const UniqueId id = MeetingPlace::open(2).value().id();
+  const auto refused = Communicator::connect(id, 0, 2);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("has been dropped"), std::string::npos) << refused.error().message;
+}
+
+TEST(Communicators, ThatAreFinalizedNeitherShrinkNorAgree) {
+  auto alone = Communicator::threads(1).value();
+  ASSERT_TRUE(alone[0].finalize());
+  const auto shrunk = alone[0].shrink();
+  const auto agreed = alone[0].agree(1);
+  ASSERT_FALSE(shrunk);
+  ASSERT_FALSE(agreed);
+  EXPECT_EQ(shrunk.error().message, "rank 0: the communicator is finalized");
+  EXPECT_EQ(agreed.error().message, shrunk.error().message);
+}
+
+TEST(TaggedMessages, ThatWereStartedTimeOutFromTheirStart) {
+  auto two = Communicator::threads(2).value();
+  float x = 0;
+  auto message = two[0].start_receive(&x, 1, DataType::kFloat32, 1, 7, 50ms).value();
+  Result<bool> done = false;
+  while (done && !*done) done = message.test();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::kTimeout);
+  EXPECT_EQ(done.error().blame, Blame::kOperation);
+  EXPECT_TRUE(two[0].status()) << "the communicator works on";
 }
 
 }  // namespace

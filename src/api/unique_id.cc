@@ -1,7 +1,10 @@
 #include "api/unique_id.h"
 
+#include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "api/session/arguments.h"
 #include "net/bootstrap/job.h"
@@ -22,6 +25,30 @@ Result<net::bootstrap::Key> key_of(const env::Settings& settings, const net::boo
   if (secret.kind != net::bootstrap::Secret::Kind::kKey) return of_id;
   return net::bootstrap::mac(secret.key, {of_id});
 }
+
+// The latest meeting places of this process that are gone: nobody can meet there any more.
+class ClosedPlaces {
+ public:
+  static ClosedPlaces& get() {
+    static ClosedPlaces all;
+    return all;
+  }
+  void add(const UniqueId& id) {
+    const std::lock_guard guard(mutex_);
+    if (ids_.size() < kKept) ids_.emplace_back();
+    ids_[added_++ % kKept] = id;
+  }
+  bool has(const UniqueId& id) {
+    const std::lock_guard guard(mutex_);
+    return std::find(ids_.begin(), ids_.end(), id) != ids_.end();
+  }
+
+ private:
+  static constexpr std::size_t kKept = 256;
+  std::mutex mutex_;
+  std::vector<UniqueId> ids_;
+  std::size_t added_ = 0;
+};
 
 Result<Communicator> connect(const env::Settings& settings, const UniqueId& id, Rank rank, Rank ranks) {
   WEFT_TRY(const calibrate::Rates rates, rates_of(settings, rank != 0));
@@ -44,8 +71,12 @@ Result<env::Settings> settings_of(const ConnectOptions& options) {
 }
 
 Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates& rates, const UniqueId& id, Rank rank,
-                          Rank ranks) {
+                          Rank ranks, const std::function<Status()>& watch) {
   WEFT_CHECK(session::check_place("connect", rank, ranks));
+  if (ClosedPlaces::get().has(id))
+    return bad_input(
+        "the MeetingPlace of this id has been dropped by this process: keep it until the ranks have met, and open "
+        "another for others");
   WEFT_TRY(net::bootstrap::UniqueId place, known(id));
   WEFT_TRY(place.key, key_of(settings, place.key));
   WEFT_TRY(const auto arbiter, net::bootstrap::arbiter_of(settings));
@@ -60,7 +91,8 @@ Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates&
                                                .arbiter = arbiter,
                                                .protection = net::bootstrap::protection_of(settings.secure),
                                                .ports = ports,
-                                               .transport = settings.transport}));
+                                               .transport = settings.transport,
+                                               .watch = watch}));
   env::hide_secrets();
   return open_met(settings, rates, settings.transport, rank, std::move(meeting));
 }
@@ -93,6 +125,7 @@ struct MeetingPlace::Service {
   ~Service() {
     host.stop();
     thread.join();
+    api::ClosedPlaces::get().add(id);
   }
 
   net::bootstrap::Host host;

@@ -13,6 +13,7 @@
 #include "exec/own_signals.h"
 #include "exec/recorder/format.h"
 #include "plan/schedule/lower/lower.h"
+#include "weft/interrupt.h"
 
 namespace weft::exec {
 
@@ -72,7 +73,7 @@ class Executor {
   // Where this rank and a peer called different things, if a call has failed with kMismatch.
   virtual fabric::Disagreement disagreement() const = 0;
   // Asked about every 20 ms by a wait that finds nothing to do, on its own thread; true: the wait gives up, as after
-  // abort(). Empty: nothing is asked.
+  // abort(). Empty: the thread's Interruptible is.
   void interrupt_by(std::function<bool()> asked) { interrupt_ = std::move(asked); }
   // Whether a wait outside of the programs is to end, because this rank is interrupted now, which it reports to the
   // peers. A rank that has aborted before may agree with the others and go on with them. Thread: as of all others.
@@ -99,7 +100,7 @@ class Executor {
   bool moved_beside() { return background_ != nullptr && background_->pending() && background_->progress(); }
   bool interrupted() {
     if (!interrupt_) [[likely]]
-      return false;
+      return Interruptible::asked();
     const auto now = std::chrono::steady_clock::now();
     if (now < asks_at_) return false;
     asks_at_ = now + std::chrono::milliseconds(20);

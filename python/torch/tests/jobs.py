@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 from datetime import timedelta
 
@@ -552,6 +553,53 @@ def recorded_by_torchs_hook(rank, ranks):
     dist.barrier()
     assert len(json.loads(_dump_fr_trace_json())["entries"]) == 3
     print("right")
+
+
+def interrupted(rank, ranks):
+    """Ctrl-C of a rank that waits in a call, or for a Work, comes at once, and the others learn of it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    other = dist.new_group()
+    dist.barrier()
+    if rank == 1:
+        time.sleep(3)
+        print(sentence(lambda: [dist.all_reduce(torch.ones(1)) for _ in range(3)]))
+        os._exit(sys.stdout.flush() or 0)
+    for wait in (lambda: dist.all_reduce(torch.ones(1), group=other, async_op=True).wait(), lambda: dist.all_reduce(torch.ones(1))):
+        sent = []
+        threading.Timer(0.5, lambda: (sent.append(time.monotonic()), os.kill(os.getpid(), signal.SIGINT))).start()
+        try:
+            wait()
+        except KeyboardInterrupt:
+            print(f"KeyboardInterrupt soon: {time.monotonic() - sent[0] < 5}")
+    os._exit(sys.stdout.flush() or 0)
+
+
+def raises(rank, ranks):
+    dist.barrier()
+    if rank == 1:
+        raise RuntimeError("no data")
+    print(sentence(lambda: [dist.all_reduce(torch.ones(1)) for _ in range(3)]))
+    os._exit(sys.stdout.flush() or 0)
+
+
+def loses_the_store(rank, ranks):
+    """A new group whose store's host has died is an error, not a wait for the timeout."""
+    import socket
+    import subprocess
+
+    import weftcomm_torch
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    text = f"import torch.distributed as d, time; s = d.TCPStore('127.0.0.1', {port}, is_master=True, wait_for_workers=False); print('on', flush=True); time.sleep(99)"
+    host = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE)
+    host.stdout.readline()
+    store = dist.TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
+    threading.Timer(1, host.kill).start()
+    began = time.monotonic()
+    options = weftcomm_torch.Options(timedelta(seconds=60))
+    print(sentence(lambda: weftcomm_torch._compiled().join(store, 0, 2, options)), time.monotonic() - began < 30)
 
 
 def main(jobs):

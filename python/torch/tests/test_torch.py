@@ -123,3 +123,18 @@ def test_a_build_for_another_torch_is_refused_by_one_line():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "was built for torch 1.0, but torch" in out.stdout
+
+
+def test_ctrl_c_ends_a_call_and_the_wait_for_a_work(tmp_path):
+    waited, other = run("interrupted", tmp_path)
+    assert waited.splitlines() == ["KeyboardInterrupt soon: True"] * 2, waited
+    assert "rank 0" in other, other
+
+
+def test_what_a_script_raised_is_read_by_the_ranks_that_wait_for_it(tmp_path):
+    assert "rank 1 raised RuntimeError: no data" in run("raises", tmp_path)[0]
+
+
+def test_a_new_group_whose_store_has_died_is_an_error(tmp_path):
+    (said,) = run("loses_the_store", tmp_path, ranks=1)
+    assert "the store that the ranks meet by does not answer" in said and said.endswith("True"), said

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from datetime import timedelta
 from typing import Any
 
@@ -48,7 +49,23 @@ def _create(opts: Any, options: Any) -> Any:
     if getattr(opts, "enable_reconfigure", False):  # torch 2.14
         options.enable_reconfigure = True
     _buckets_in_registered_memory()
+    _say_what_is_raised()
     return adapter.join(opts.store, opts.group_rank, opts.group_size, options)
+
+
+def _say_what_is_raised() -> None:
+    """The ranks that wait for a script that ends with an exception learn what it raised, before it is printed."""
+    before = sys.excepthook
+    if getattr(before, "says_to_groups", False):
+        return
+
+    def say(kind: Any, raised: Any, trace: Any) -> None:
+        text = str(raised)
+        _compiled().abort_all(f"raised {kind.__name__}: {text}" if text else f"raised {kind.__name__}")
+        before(kind, raised, trace)
+
+    say.says_to_groups = True  # type: ignore[attr-defined]
+    sys.excepthook = say
 
 
 def _buckets_in_registered_memory() -> None:

@@ -52,8 +52,9 @@ class Groups {
   // The agreement of the ranks that live and call this; see Communicator.
   virtual Result<Agreement> agree(std::uint64_t bits) = 0;
 
-  // The group of those who meet by this id.
-  virtual Result<std::shared_ptr<Session>> meet(const UniqueId& id, Rank rank, Rank ranks) = 0;
+  // The group of those who meet by this id. `watch` is asked meanwhile: an error ends the meeting.
+  virtual Result<std::shared_ptr<Session>> meet(const UniqueId& id, Rank rank, Rank ranks,
+                                                const std::function<Status()>& watch) = 0;
 };
 
 }  // namespace weft::session

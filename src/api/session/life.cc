@@ -68,6 +68,7 @@ Status Session::finalize() {
     return failed;
   }
   (void)fail(bad_input("rank {}: the communicator is finalized", executor_->rank()));
+  finalized_ = true;
   record(nullptr, "");
   return {};
 }

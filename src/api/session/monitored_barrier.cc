@@ -27,6 +27,7 @@ Result<std::vector<Rank>> Session::exchange_until(std::span<const Transfer> tran
   begin(order);
   constexpr std::chrono::microseconds kBriefly{200};
   for (const auto since = Clock::now();;) {
+    (void)executor_->stops();  // the poll then fails
     Result<bool> done = executor_->poll();
     if (!done) {  // what has come before the communicator broke still counts
       if (const auto again = executor_->poll(); again && *again) done = true;
@@ -48,6 +49,7 @@ Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
   WEFT_CHECK(check_timeout("monitored_barrier", timeout));
   WEFT_CHECK(drain());
   const auto deadline = Clock::now() + timeout;
+  const std::uint64_t number = operations_ + 1;  // rank 0 needs two exchanges, the others one
   const Rank n = executor_->ranks(), self = executor_->rank();
   std::vector<std::uint8_t> late(static_cast<std::size_t>(n)), sign(static_cast<std::size_t>(n));
   std::vector<Transfer> reports, answers;
@@ -74,7 +76,7 @@ Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
   const auto first = std::find(late.begin(), late.end(), 1) - late.begin();
   if (first == static_cast<std::ptrdiff_t>(late.size())) return {};
   auto error = failure(Code::kTimeout, Blame::kCommunicator, "rank {}: monitored_barrier #{}: waited {} ms for {}",
-                       self, operations_, timeout.count(), list_of(late));
+                       self, number, timeout.count(), list_of(late));
   for (Rank r = 0; r < static_cast<Rank>(late.size()); ++r)
     if (late[static_cast<std::size_t>(r)] != 0) error.value().ranks.push_back(r);
   const Status failed = fail(std::move(error));
@@ -87,7 +89,7 @@ Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
     if (late[static_cast<std::size_t>(r)] == 0) confirmations.push_back(one(Direction::kReceive, r));
   if (self != 0 && late[0] == 0) confirmations = {one(Direction::kSend, 0), one(Direction::kReceive, 0)};
   (void)exchange_until(confirmations, Clock::now() + kAnswerTime);  // the error below is the one to report
-  executor_->break_off(static_cast<Rank>(first), fabric::Cause::kFailed);
+  executor_->break_off(static_cast<Rank>(first), fabric::Cause::kTimedOut);
   return failed;
 }
 

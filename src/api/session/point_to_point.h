@@ -49,7 +49,9 @@ struct TaggedOperation {
   DataType type = DataType::kUint8;
   Rank peer = 0;  // kAnySource: any
   std::int32_t tag = 0;
-  std::optional<std::chrono::milliseconds> timeout = {};  // of a wait for it; empty: the communicator's; 0: none
+  std::optional<std::chrono::milliseconds> timeout =
+      {};                                            // from its start; empty: the communicator's, of a wait; 0: none
+  std::chrono::steady_clock::time_point since = {};  // of its start, where it has a timeout
 
   bool done = false;
   Status status = {};

@@ -212,7 +212,7 @@ class Session {
   void apply_timeout();
 
   tl::unexpected<Error> unsupported(const char* what) const;
-  Error not_split(Error error);
+  Error not_made(const char* what, Error error);
   // Is anything known that forbids another operation?
   Status intact();
   bool sound() const { return !failure_ && !executor_->aborted(); }
@@ -274,6 +274,7 @@ class Session {
   std::uint64_t operations_ = 0;
   std::uint64_t chain_ = 0;  // the signatures of all calls so far, one made of the other
   bool finalizing_ = false;  // the calls that begin are finalize()'s
+  bool finalized_ = false;   // by all ranks: failure_ says so
   int children_ = 0;         // calls of split
   static constexpr std::chrono::microseconds kRetry{100};
   std::atomic<bool> inside_{false};   // a turn is being taken

@@ -58,13 +58,16 @@ Result<std::shared_ptr<Session>> Session::split(std::int64_t color, std::int64_t
                                .rank = static_cast<Rank>(self),
                                .cards = cards,
                                .secret = fmt::format("{:08x}", fmt::join(nonce, ""))});
-  if (!joined) return tl::make_unexpected(not_split(std::move(joined.error())));
+  if (!joined) return tl::make_unexpected(not_made("split", std::move(joined.error())));
+  // Others may have given this rank up while it was away, and gone on without the group.
+  if (Status known = executor_->health(); !known && known.error().code == Code::kTimeout)
+    return tl::make_unexpected(not_made("split", std::move(known.error())));
   return joined;
 }
 
 // A member that has ended or left breaks this communicator, too: ranks that still wait here learn of it at once.
-Error Session::not_split(Error error) {
-  error.message = fmt::format("rank {}: split: {}", executor_->rank(), error.message);
+Error Session::not_made(const char* what, Error error) {
+  error.message = fmt::format("rank {}: {}: {}", executor_->rank(), what, error.message);
   const bool died = error.code == Code::kPeerDied;
   if (error.ranks.empty() || failure_ || (!died && error.code != Code::kPeerLeft)) return error;
   executor_->break_off(error.ranks.front(), died ? fabric::Cause::kDied : fabric::Cause::kLeft);
@@ -81,11 +84,18 @@ Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {
                   .out = id.bytes.data(),
                   .count = id.bytes.size(),
                   .type = DataType::kUint8}));
-  return groups_->meet(id, executor_->rank(), ranks);
+  // The ranks here may end, or be interrupted, while the new ones are still to come.
+  auto met = groups_->meet(id, executor_->rank(), ranks, [this]() -> Status {
+    if (executor_->stops()) return intact();
+    return executor_->health();
+  });
+  if (!met) return tl::make_unexpected(not_made("grow", std::move(met.error())));
+  return met;
 }
 
 Result<std::shared_ptr<Session>> Session::shrink() {
   if (!groups_) return unsupported("shrink");
+  if (finalized_) return tl::make_unexpected(*failure_);
   executor_->break_off(executor_->rank(), fabric::Cause::kShrinks);  // unless it is broken already
   if (!failure_)
     (void)fail(failure(Code::kAborted, Blame::kCommunicator, "rank {}: shrink was called", executor_->rank()));
@@ -94,6 +104,7 @@ Result<std::shared_ptr<Session>> Session::shrink() {
 
 Result<Agreement> Session::agree(std::uint64_t bits) {
   if (!groups_) return unsupported("agree");
+  if (finalized_) return tl::make_unexpected(*failure_);
   return groups_->agree(bits);
 }
 

@@ -30,6 +30,7 @@ Result<Session::Tagged> Session::start(TaggedOperation operation) {
   WEFT_CHECK(check(operation, executor_->ranks()));
   if (!sound()) WEFT_CHECK(intact());
   auto started = std::make_shared<TaggedOperation>(std::move(operation));
+  if (started->timeout) started->since = Clock::now();
   if (recorder_) recorder_->begin_tagged(started->sends);
   point_to_point().begin(started);
   return started;
@@ -83,6 +84,8 @@ Result<bool> Session::test(const Tagged& o) {
     if (!known) (void)break_tagged(*o, known.error());
     if (!known && !o->done) all.cancel(o, known.error());
   }
+  if (!o->done && o->timeout && o->timeout->count() > 0 && Clock::now() - o->since >= *o->timeout)
+    time_out(o, *o->timeout, false);
   if (o->done && !o->status) return tl::make_unexpected(o->status.error());
   return o->done;
 }
@@ -98,8 +101,8 @@ Status Session::wait(const Tagged& o) {
   }
   const auto limit = o->timeout.value_or(timeout_);
   const bool limited = limit.count() > 0 && limit < kForEver;
-  const auto since = Clock::now();
-  auto moved_at = since;
+  auto moved_at = Clock::now();
+  const auto since = o->timeout ? o->since : moved_at;
   const auto own_limit = timeout_.count() > 0 ? timeout_ : kForEver;  // of one whose bytes are on their way
   const auto ask = [&] { return all.awaited(*o); };
   executor_->moved();

@@ -1,5 +1,6 @@
 #include "move/kv/cache.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace weft::kv {
@@ -95,11 +96,28 @@ Result<transfer::Page> Cache::page() {
   return agent_->acquire(region_, kOwner);
 }
 
+// Nothing is evicted for blocks that would find no place all the same.
+Status Cache::has_room(std::int64_t blocks) const {
+  const std::int64_t free = agent_->free_pages(region_);
+  const auto kept = std::count_if(index_.begin(), index_.end(),
+                                  [this](const auto& entry) { return entries_[entry.second].leases == 0; });
+  if (blocks <= free + kept) return {};
+  if (free + kept == 0)
+    return failure(Code::kNoResources, Blame::kOperation, "every page of {} is being read or written", options_.pages);
+  return failure(Code::kNoResources, Blame::kOperation,
+                 "the prompt needs {} more pages, of which {} can be had: the others of {} are being read or written",
+                 blocks, free + kept, options_.pages);
+}
+
 Result<Cache::Writing> Cache::begin(std::span<const BlockKey> keys) {
+  // All blocks of a prompt stand in memory at once: its prefix is leased, the others are written.
+  if (static_cast<std::int64_t>(keys.size()) > options_.pages)
+    return failure(Code::kNoResources, Blame::kInput, "the prompt needs {} blocks, the store has {} pages", keys.size(),
+                   options_.pages);
   Lease prefix = match(keys);  // must not be evicted for its own continuation
   Writing writing;
   writing.first_block = static_cast<std::int64_t>(prefix.pages.size());
-  Status good;
+  Status good = has_room(static_cast<std::int64_t>(keys.size() - prefix.pages.size()));
   for (std::size_t i = prefix.pages.size(); i < keys.size() && good; ++i) {
     const auto taken = page();
     if (!taken) {

@@ -55,8 +55,8 @@ class Cache {
     std::int64_t first_block = 0;
     std::vector<BlockKey> keys;
   };
-  // Evicts what the policy gives up. Errors: kNoResources: every page is leased, being written or still being copied;
-  // nothing has been kept.
+  // Evicts what the policy gives up. Errors: kNoResources: more blocks than pages, or than pages that are not leased,
+  // being written or still being copied; nothing has been kept.
   Result<Writing> begin(std::span<const BlockKey> keys);
   Result<Writing> begin(std::string_view salt, std::span<const Token> tokens) {
     return begin(block_keys(salt, tokens, options_.block_tokens));
@@ -88,6 +88,7 @@ class Cache {
   };
   Cache(transfer::Agent& agent, const CacheOptions& options, transfer::Registration region, Kept kept);
   Result<transfer::Page> page();
+  Status has_room(std::int64_t blocks) const;
   void enter(const BlockKey& key, transfer::Page page);
   void write_down(const BlockKey& key, std::uint32_t page);
   bool reload(const BlockKey& key);

@@ -91,9 +91,23 @@ TEST_P(KvCache, LeasedPagesAreNotEvicted) {
   EXPECT_EQ(cache->match("", tokens(16, 0)).tokens, 16);
   ASSERT_EQ(move(transfer::Op::kRead, lease.pages), transfer::State::kDone);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(mine.data[i * kPage], static_cast<std::byte>(i));
-  const auto too_much = cache->begin("", tokens(40, 300));
+  const auto too_much = cache->begin("", tokens(20, 300));
   ASSERT_FALSE(too_much);
-  EXPECT_EQ(too_much.error().message, "every page of 8 is being read or written");
+  EXPECT_EQ(too_much.error().message,
+            "the prompt needs 5 more pages, of which 4 can be had: the others of 8 are being read or written");
+}
+
+TEST_P(KvCache, APromptThatFindsNoPlaceEvictsNothing) {
+  put(tokens(16, 0));
+  put(tokens(16, 100));
+  const auto too_long = cache->begin("", tokens(36, 300));
+  ASSERT_FALSE(too_long);
+  EXPECT_EQ(too_long.error().message, "the prompt needs 9 blocks, the store has 8 pages");
+  EXPECT_EQ(cache->blocks(), 8);
+  Cache::Lease lease = cache->match("", tokens(16, 100));
+  ASSERT_FALSE(cache->begin("", tokens(20, 300)));
+  EXPECT_EQ(cache->blocks(), 8) << "what one tenant cannot have costs no other tenant its blocks";
+  EXPECT_EQ(cache->match("", tokens(16, 0)).tokens, 16);
 }
 
 TEST_P(KvCache, AReaderWithoutALeaseFailsWhenItsPageHasBeenGivenToAnotherBlock) {

@@ -95,6 +95,7 @@ Result<Client> Client::connect(transfer::Agent& agent, const ClientOptions& opti
     return bad_input("a timeout of {} ms and leases of {} ms: both are 1 to {} ms (100 years)", options.timeout.count(),
                      options.lease.count(), kMost.count());
   WEFT_TRY(const auto address, net::bootstrap::parse_address("address", options.address));
+  WEFT_CHECK(check_key(options.key));
   WEFT_CHECK(check_not_secure());
   auto state = std::make_shared<detail::ClientState>();
   state->name = fmt::format("store at {}", address.text());
@@ -154,10 +155,13 @@ Result<Writing> Client::begin(std::string_view salt, std::span<const Token> toke
 
 Status Client::extend(const Lease& lease) {
   if (state_ == nullptr) return detail::no_client();
+  if (lease.pages_.empty()) return {};
+  if (lease.holder_ == nullptr) return bad_input("this lease has ended");
   return state_->extend(lease.id_);
 }
 Status Client::extend(const Writing& writing) {
   if (state_ == nullptr) return detail::no_client();
+  if (writing.holder_ == nullptr) return bad_input("this writing has ended");
   return state_->extend(writing.id_);
 }
 

@@ -49,8 +49,9 @@ Result<std::unique_ptr<Line>> Line::open(const bootstrap::Address& to, const boo
 // The connection is of no use from here on: an answer that comes late would be taken for another's.
 tl::unexpected<Error> Line::broken(Code code, std::string why) {
   fd_.reset();
-  state_ = tl::make_unexpected(Error{code, Blame::kOperation, std::move(why)});
-  return tl::make_unexpected(state_.error());
+  const bool ended = code == Code::kPeerDied;  // the other side, for good
+  state_ = tl::make_unexpected(Error{code, Blame::kOperation, ended ? why : "an earlier call: " + why});
+  return tl::make_unexpected(Error{code, Blame::kOperation, std::move(why)});
 }
 
 Status Line::wait(short events, Clock::time_point deadline) {

@@ -112,6 +112,7 @@ Status check_not_secure() {
 Result<Server> Server::open(Store& store, const ServerOptions& options) {
   WEFT_TRY(const auto at, address_of_listener(options.listen));
   WEFT_CHECK(check_not_secure());
+  WEFT_CHECK(check_key(options.key));
   if (options.key.empty() && !at.loopback())
     return bad_input("listen {}: a store without a key serves the loopback only", options.listen);
   if (options.most_lease < 1ms || options.most_lease > 24h)

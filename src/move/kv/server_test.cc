@@ -164,7 +164,8 @@ TEST_P(KvServer, AClientsLeaseKeepsItsPagesUntilItEnds) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Code::kNoResources);
   EXPECT_EQ(none.error().message,
-            "store 'store' at " + server->address() + ": every page of 8 is being read or written");
+            "store 'store' at " + server->address() +
+                ": the prompt needs 8 more pages, of which 4 can be had: the others of 8 are being read or written");
   EXPECT_TRUE(client.read(*lease, mine));
   lease->end();
   EXPECT_EQ(client.counters()->leases, 0);

@@ -56,6 +56,8 @@ Result<Store> Store::open(transfer::Agent& agent, const StoreOptions& options) {
       return bad_input("pages of {} bytes; blocks of {} need {}", page_bytes, options.model, needed);
     page_bytes = needed;
   }
+  if (options.model.empty() && options.tp != 1) return bad_input("tp {} goes with a model", options.tp);
+  if (options.model.empty() && !options.type.empty()) return bad_input("type '{}' goes with a model", options.type);
   const SecondTier& tier = options.tier;
   if (tier.file.empty() && (tier.blocks != 0 || tier.write_back || tier.sync || tier.check))
     return bad_input("options of a second tier without its file");

@@ -1,5 +1,7 @@
 #include "move/kv/wire.h"
 
+#include "base/result.h"
+
 namespace weft::kv {
 
 bool valid(const Question& q, bool known) {
@@ -14,6 +16,13 @@ bool valid(const Question& q, bool known) {
 bool valid(const Answer& a, std::uint32_t asked) {
   if (a.verdict > Verdict::kClosed || a.reserved != 0 || a.text > kMostText || a.pages > asked) return false;
   return a.verdict == Verdict::kGood ? a.number >= 0 && a.number <= kMostKeys : a.pages == 0 && a.text > 0;
+}
+
+Status check_key(const std::string& text) {
+  constexpr std::size_t kFewest = 16;
+  if (text.empty() || text.size() >= kFewest) return {};
+  return bad_input("key: {} characters can be guessed: it has at least {}; make one with: openssl rand -hex 32",
+                   text.size(), kFewest);
 }
 
 net::bootstrap::Key connection_key(const std::string& text) {

@@ -66,5 +66,7 @@ bool valid(const Answer& answer, std::uint32_t asked);
 
 // The key of connections, from the text that both sides were given.
 net::bootstrap::Key connection_key(const std::string& text);
+// Errors (bad input): a key that can be guessed, being too short; the text is not repeated. No key at all is none.
+Status check_key(const std::string& text);
 
 }  // namespace weft::kv

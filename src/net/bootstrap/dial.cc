@@ -15,21 +15,32 @@ using namespace std::chrono_literals;
 
 constexpr auto kAskEvery = 50ms, kAgainAfter = 20ms;
 
+// May the caller wait on? Errors: as dial().
+Status goes_on(const Dial& dial, Clock::time_point deadline, Clock::time_point& asked) {
+  const auto now = Clock::now();
+  if (now > deadline) return failure(Code::kTimeout, Blame::kOperation, "no answer for {} ms", dial.timeout.count());
+  if (!dial.interrupted || now - asked <= kAskEvery) return {};
+  asked = now;
+  if (dial.interrupted()) return failure(Code::kAborted, Blame::kOperation, "interrupted");
+  return {};
+}
+
 // Nothing: the connection broke, and may be tried again.
 Result<std::optional<Dialled>> try_once(const Dial& dial, Clock::time_point deadline, Clock::time_point& asked) {
   WEFT_TRY(auto fd, start_connect(dial.to));
+  const auto look = [&](short events) {
+    pollfd wait{.fd = fd.get(), .events = events, .revents = 0};
+    return poll(&wait, 1, 2) > 0;
+  };
+  // Before the greeting, whose end by a refusal would be taken for one that may be tried again.
+  do WEFT_CHECK(goes_on(dial, deadline, asked));
+  while (!look(POLLOUT));
+  if (const int error = connect_error(fd.get()); error != 0)
+    return failure(Code::kPeerDied, Blame::kOperation, "{}", std::strerror(error));
   Handshake handshake(Handshake::Role::kOpener, dial.key, dial.claim);
   while (handshake.advance(fd.get()) == Handshake::State::kRunning) {
-    if (const int error = connect_error(fd.get()); error != 0)
-      return failure(Code::kPeerDied, Blame::kOperation, "{}", std::strerror(error));
-    const auto now = Clock::now();
-    if (now > deadline) return failure(Code::kTimeout, Blame::kOperation, "no answer for {} ms", dial.timeout.count());
-    if (dial.interrupted && now - asked > kAskEvery) {
-      asked = now;
-      if (dial.interrupted()) return failure(Code::kAborted, Blame::kOperation, "interrupted");
-    }
-    pollfd wait{.fd = fd.get(), .events = POLLIN, .revents = 0};
-    poll(&wait, 1, 2);
+    WEFT_CHECK(goes_on(dial, deadline, asked));
+    look(POLLIN);
   }
   if (handshake.state() == Handshake::State::kDone) {
     end_when_cut(fd.get(), std::max<std::chrono::milliseconds>(dial.timeout, 1s));

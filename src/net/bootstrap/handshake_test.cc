@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "net/bootstrap/dial.h"
 #include "net/bootstrap/socket.h"
 
 namespace weft::net::bootstrap {
@@ -90,6 +91,19 @@ TEST(Handshakes, NoSeededMutationOfAGreetingIsLetIn) {
     EXPECT_FALSE(acceptor.proved());
     EXPECT_NE(acceptor.state(), Handshake::State::kDone);
   }
+}
+
+TEST(Dialling, APortWhereNobodyListensIsAnErrorAtOnce) {
+  Address nobody = loopback();
+  {
+    const auto listener = listen_on(nobody).value();
+    nobody = local_address(listener.get());
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const auto refused = dial({.to = nobody, .claim = {.purpose = kData}, .timeout = std::chrono::seconds(60)});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().code, Code::kTimeout) << refused.error().message;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30)) << "it was tried again";
 }
 
 }  // namespace

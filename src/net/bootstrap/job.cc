@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "net/bootstrap/handshake.h"
 #include "net/bootstrap/secret.h"
+#include "weft/interrupt.h"
 
 namespace weft::net::bootstrap {
 namespace {
@@ -145,6 +146,8 @@ Status meet_at_first_pod(Job& job, const env::Settings& s) {
     const auto at = resolve("JOB_COMPLETION_INDEX", host, ports.first != 0 ? ports.first : kPort);
     if (at) return meet_at(job, s, *at, fmt::format("{} {}", host, at->port), false);
     if (std::chrono::steady_clock::now() > deadline) return tl::make_unexpected(at.error());
+    if (Interruptible::asked())
+      return failure(Code::kAborted, Blame::kOperation, "interrupted: {}", at.error().message);
     std::this_thread::sleep_for(Milliseconds(200));
   }
 }
@@ -223,6 +226,7 @@ Result<Meeting> host_and_meet(Host host, Invitation invitation) {
   invitation.id = host.id();
   auto served = std::async(std::launch::async, [&] { return host.serve(invitation.timeout); });
   auto meeting = meet(invitation);
+  if (!meeting && meeting.error().code == Code::kAborted) host.stop();
   const Status status = served.get();
   if (meeting && !status) return tl::make_unexpected(status.error());
   return meeting;
@@ -240,12 +244,14 @@ Result<Meeting> meet_by_file(const Job& job, Invitation invitation) {
       invitation.timeout = std::max(Milliseconds(1), std::chrono::ceil<Milliseconds>(deadline - Clock::now()));
       invitation.reach = std::min(invitation.timeout, Milliseconds(300));
       auto meeting = meet(invitation);
-      if (meeting) return meeting;
+      if (meeting || meeting.error().code == Code::kAborted) return meeting;
       problem = meeting.error();
       const bool unreached = problem->message.find("for the host") != std::string::npos;
       if (!unreached && read_id(job.file).value_or("") == text) return tl::make_unexpected(*problem);
     }
     if (Clock::now() >= deadline) break;
+    if (Interruptible::asked())
+      return failure(Code::kAborted, Blame::kOperation, "interrupted while rank 0 had yet to write {}", job.file);
     std::this_thread::sleep_for(Milliseconds(5));
   }
   if (problem) return tl::make_unexpected(*problem);

@@ -15,18 +15,29 @@
 #include "net/bootstrap/member.h"
 #include "net/bootstrap/reception.h"
 #include "net/bootstrap/table.h"
+#include "weft/interrupt.h"
 
 namespace weft::net::bootstrap {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Result<bool> writable(int fd, Clock::time_point deadline, short events) {
+constexpr Milliseconds kWatchEvery{20};
+
+// May this rank go on with the meeting?
+Status goes_on(const Invitation& v) {
+  if (Interruptible::asked())
+    return failure_of(v.rank, Code::kAborted, Blame::kOperation, "rank {}: interrupted while the ranks met", v.rank);
+  return v.watch ? v.watch() : Status();
+}
+
+Result<bool> writable(int fd, Clock::time_point deadline, short events, const Invitation& v) {
   for (;;) {
     const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) return false;
+    WEFT_CHECK(goes_on(v));
     pollfd watched{fd, events, 0};
-    const int n = poll(&watched, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 1 << 30)));
+    const int n = poll(&watched, 1, static_cast<int>(std::min(left, kWatchEvery).count()));
     if (n > 0) return true;
     if (n < 0 && errno != EINTR) return socket_failure("poll", "while meeting", errno);
   }
@@ -47,14 +58,14 @@ Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handsh
     return UniqueFd();
   }
   UniqueFd fd = std::move(*started);
-  WEFT_TRY(const bool connected, writable(fd.get(), deadline, POLLOUT));
+  WEFT_TRY(const bool connected, writable(fd.get(), deadline, POLLOUT, v));
   if (!connected) return nobody_there(v, at, "no answer");
   if (const int error = connect_error(fd.get()); error != 0) {
     last = std::strerror(error);
     return UniqueFd();
   }
   while (handshake.advance(fd.get()) == Handshake::State::kRunning) {
-    WEFT_TRY(const bool answered, writable(fd.get(), deadline, POLLIN));
+    WEFT_TRY(const bool answered, writable(fd.get(), deadline, POLLIN, v));
     if (!answered) return nobody_there(v, at, "it accepts connections but does not answer");
   }
   if (handshake.state() == Handshake::State::kDone) return fd;
@@ -80,7 +91,7 @@ Status receive_all(int fd, std::uint8_t* into, std::size_t bytes, Clock::time_po
       continue;
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-      WEFT_TRY(const bool more, writable(fd, deadline, POLLIN));
+      WEFT_TRY(const bool more, writable(fd, deadline, POLLIN, v));
       if (!more)
         return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for all {} ranks to start",
                        v.timeout.count(), v.ranks);
@@ -225,6 +236,7 @@ Result<Meeting> meet(const Invitation& v) {
                        deadline + Milliseconds(1000));
     }
     if (Clock::now() + pause >= reached) return nobody_there(v, v.id.addresses[0], last);
+    WEFT_CHECK(goes_on(v));
     std::this_thread::sleep_for(pause);
   }
 }

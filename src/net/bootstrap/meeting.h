@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -71,6 +72,8 @@ struct Invitation {
   Protection protection = Protection::kOff;  // of what this rank sends over TCP afterwards
   Ports ports = {};                          // of this rank's listeners
   std::string transport = {};                // WEFT_TRANSPORT
+  // Asked about every 20 ms; an error ends the meeting: a rank that is to come will not. Empty: nothing is asked.
+  std::function<Status()> watch = {};
 };
 
 class Member;
@@ -96,8 +99,9 @@ struct Meeting {
 // Lets this process answer for the rank from now on: see member.h.
 std::shared_ptr<Member> join_members(const Meeting& meeting, Rank rank);
 
-// Joins the others; returns when all are there. Errors: kTimeout (the host, or the missing ranks); kInvalidArgument:
-// another key, version or number of ranks, a rank that is taken, ranks that disagree on protection; kNoResources.
+// Joins the others; returns when all are there. Errors: of Invitation::watch; kAborted: see Interruptible; kTimeout
+// (the host, or the missing ranks); kInvalidArgument: another key, version or number of ranks, a rank that is taken,
+// ranks that disagree on protection; kNoResources.
 Result<Meeting> meet(const Invitation& invitation);
 
 // Makes room for file descriptors: raises the soft limit as far as the system lets it. Errors: kNoResources: too few,

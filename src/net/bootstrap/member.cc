@@ -18,6 +18,7 @@ using std::chrono::milliseconds;
 using Value = Search::Value;
 
 constexpr milliseconds kAnswerTime{500};  // for one request
+constexpr milliseconds kSilentTime{30};
 constexpr std::size_t kKeptInstances = 64;
 
 void put(const Member::Broken& broken, Message& message) {
@@ -223,17 +224,21 @@ std::optional<Member::Broken> Member::broken() const {
 
 bool Member::is_broken() const { return shared_->is_broken.load(std::memory_order_acquire); }
 
-void Member::tell_broken(const Broken& broken, const std::vector<Rank>& to) {
+void Member::tell_broken(const Broken& broken, const std::vector<Rank>& to, const std::vector<Rank>& silent) {
   {
     const std::lock_guard guard(shared_->mutex);
     shared_->note_broken(broken);
   }
   const MemberIdentity& self = shared_->identity;
-  std::vector<Address> at;
-  for (const Rank r : to) at.push_back(self.addresses[static_cast<std::size_t>(r)]);
   Message message{{.kind = MessageKind::kBroken, .from = self.rank, .tag = shared_->tag}, {}};
   put(broken, message);
-  exchange(self.key, message, at, to, kAnswerTime);
+  const auto notify = [&](const std::vector<Rank>& all, milliseconds limit) {
+    std::vector<Address> at;
+    for (const Rank r : all) at.push_back(self.addresses[static_cast<std::size_t>(r)]);
+    exchange(self.key, message, at, all, limit);
+  };
+  notify(to, kAnswerTime);
+  notify(silent, kSilentTime);
 }
 
 void Member::note_call(std::uint64_t number, std::uint32_t chain) {

@@ -71,7 +71,8 @@ class Member {
     std::string words = {};  // of a rank that has aborted, of itself
   };
   // Says so to the processes of these ranks, whatever their threads do; returns when they know, or have had some time.
-  void tell_broken(const Broken& broken, const std::vector<Rank>& to);
+  // `silent`: ranks that have not answered for long: they read it when they go on, and are not waited for.
+  void tell_broken(const Broken& broken, const std::vector<Rank>& to, const std::vector<Rank>& silent = {});
   std::optional<Broken> broken() const;
   // Whether broken() has a value; takes no lock. Once tell_broken() has returned, it is true in every process that has
   // answered.

@@ -12,6 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kRankAnswers{500};  // a rank that does not answer is asked again
+constexpr milliseconds kLateAnswers{100};  // after the timeout
 constexpr milliseconds kFirstPause{1}, kLongestPause{20};
 
 }  // namespace
@@ -55,9 +56,13 @@ Message Search::request(MessageKind kind, Octets body) const {
 }
 
 std::vector<Answer> Search::ask(const std::vector<Rank>& to, const Message& message) {
+  return ask(to, message, answer_time());
+}
+
+std::vector<Answer> Search::ask(const std::vector<Rank>& to, const Message& message, milliseconds limit) {
   std::vector<Address> at;
   for (const Rank r : to) at.push_back(self_.addresses[index(r)]);
-  auto answers = exchange(self_.key, message, at, to, std::min(kRankAnswers, timeout_));
+  auto answers = exchange(self_.key, message, at, to, limit);
   for (std::size_t i = 0; i < to.size(); ++i) {
     const Answer& a = answers[i];
     if (a.outcome == Answer::Outcome::kRefused || (has_ended_ && has_ended_(to[i]))) gone_[index(to[i])] = true;
@@ -69,6 +74,12 @@ std::vector<Answer> Search::ask(const std::vector<Rank>& to, const Message& mess
     if (status == MessageStatus::kRefused) outbid(a.reply.head.ballot);
   }
   return answers;
+}
+
+// A rank that is stopped answers nothing: towards the end nobody waits for it beyond the timeout.
+milliseconds Search::answer_time() const {
+  const auto left = std::chrono::ceil<milliseconds>(begin_ + timeout_ - Clock::now());
+  return std::clamp(left, std::min(kLateAnswers, timeout_), kRankAnswers);
 }
 
 void Search::outbid(Ballot by) {
@@ -142,7 +153,7 @@ void Search::coordinate() {
   if (const Message mine = own(accept); mine.head.status == MessageStatus::kRefused) return outbid(mine.head.ballot);
   std::vector<Rank> others = here, accepted = {self_.rank};
   std::erase(others, self_.rank);
-  const auto answers = ask(others, accept);
+  const auto answers = ask(others, accept, std::min(kRankAnswers, timeout_));  // all of them have just promised
   for (std::size_t i = 0; i < others.size(); ++i)
     if (answers[i].outcome == Answer::Outcome::kAnswered && answers[i].reply.head.status == MessageStatus::kAccepted)
       accepted.push_back(others[i]);

@@ -42,6 +42,8 @@ class Search {
   bool waited_enough() const { return Clock::now() - begin_ >= timeout_; }
   Message request(MessageKind kind, Octets body = {}) const;
   std::vector<Answer> ask(const std::vector<Rank>& to, const Message& message);
+  std::vector<Answer> ask(const std::vector<Rank>& to, const Message& message, std::chrono::milliseconds limit);
+  std::chrono::milliseconds answer_time() const;
   // Another coordinator has a higher ballot: it may finish, unless it falls silent.
   void outbid(Ballot by);
   void coordinate_from_now(bool on);

@@ -259,14 +259,17 @@ void Endpoint::answer(Rank r, std::uint64_t number) {
           static_cast<std::uint32_t>(suspicion_ + 1), is_known(said) ? made(said).signature : 0);
 }
 
-// The calls up to this one, as far as they are known: the peer finds the first that differs from its own.
+// The calls up to this one, as far as they are known, the oldest first: the peer finds the first that differs from its
+// own, and need not wait for the others.
 void Endpoint::describe_calls(Rank to, std::uint64_t until) {
+  constexpr std::uint64_t kMost = 17;
   if (std::exchange(peer(to).described, true)) return;
-  for (std::uint64_t number = until; is_known(number); --number) {
+  std::uint64_t first = until + 1;
+  while (until + 1 - first < kMost && is_known(first - 1)) --first;
+  for (std::uint64_t number = first; number <= until; ++number) {
     const auto& [signature, description] = made(number);
     control(to, FrameKind::kCall, 0, number, static_cast<std::uint32_t>(description.fields),
             static_cast<std::uint32_t>(description.fields >> 32), description.count, chain_of(signature));
-    if (until - number >= 16) return;
   }
 }
 
@@ -274,7 +277,7 @@ bool Endpoint::awaits_reason(Rank r) {
   constexpr std::chrono::milliseconds kForReason{100};
   if (!call_.everybody || r == node_ || r == rank_ || !listens(r) || broken_) return false;
   Peer& p = peer(r);
-  if (!p.calls.empty()) return false;
+  if (mismatched_ == r && disagreement().number != 0) return false;
   const auto now = Clock::now();
   if (p.reason_asked == Clock::time_point{}) {
     p.reason_asked = now;
@@ -407,8 +410,10 @@ void Endpoint::tell_processes(const Broken& by, bool all) {
     if (r != rank_ && end_of(r).empty() && (all || carrier_->reads_callers(r) || (!told_ && !listens(r))))
       others.push_back(r);
   if (told_ && others.empty()) return;
+  std::vector<Rank> silent;
+  if (by.cause == fabric::Cause::kTimedOut && std::erase(others, by.culprit) > 0) silent = {by.culprit};
   meeting_.member->tell_broken({by.culprit, static_cast<std::uint32_t>(by.cause), by.finder, by.clash, by.words},
-                               others);
+                               others, silent);
 }
 
 void Endpoint::forget_targets() {

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "net/memory/group.h"
+#include "weft/interrupt.h"
 
 namespace weft::net::shm {
 namespace {
@@ -91,6 +92,11 @@ std::optional<Error> lost(const Options& options, Rank r) {
   return options.lost && r != options.rank ? options.lost(r) : std::nullopt;
 }
 
+tl::unexpected<Error> interrupted(const Options& options) {
+  return failure_of(options.rank, Code::kAborted, Blame::kOperation, "rank {}: interrupted while the ranks met",
+                    options.rank);
+}
+
 // Ranks that make a group of ranks that live come within microseconds; processes that start, within milliseconds. Many
 // that share a core look more seldom: together they would take it from those that have yet to come.
 class Wait {
@@ -146,6 +152,7 @@ Result<UniqueFd> find(const Options& options, std::size_t bytes, Clock::time_poi
     if (Clock::now() >= deadline)
       return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank 0 to start",
                      options.limits.timeout.count());
+    if (Interruptible::asked()) return interrupted(options);
     wait.pause();
   }
 }
@@ -232,6 +239,7 @@ Status meet(const Segment& segment, const Options& options, Clock::time_point de
     for (Rank r = 0; r < options.ranks; ++r)
       if (auto why = lost(options, r); why && give_up(segment, r)) return tl::make_unexpected(std::move(*why));
     if (Clock::now() >= deadline && give_up(segment, first_absent(segment))) return timed_out(segment, options);
+    if (Interruptible::asked() && give_up(segment, options.rank)) return interrupted(options);
   }
   if (header.ready.load(std::memory_order_acquire) != 1 || header.magic != memory::kMagic)
     return bad_input("shared memory {} was made by another version of weft", name_of(options.id));

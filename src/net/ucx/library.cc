@@ -1,9 +1,19 @@
 #include "net/ucx/library.h"
 
 #include <dlfcn.h>
+#include <ucs/debug/log_def.h>
 
 namespace weft::net::ucx {
 namespace {
+
+// What UCX calls an error is also the status of the call that met it, which weft reports with the rank at fault: a line
+// on stderr beside it, of a peer that has ended, says less. With another level than its own, UCX says what it wants.
+ucs_log_func_rc_t without_errors(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
+                                 ucs_log_level_t level, const ucs_log_component_config_t* of, const char* /*message*/,
+                                 va_list /*arguments*/) {
+  const bool by_default = of == nullptr || of->log_level == UCS_LOG_LEVEL_WARN;
+  return level == UCS_LOG_LEVEL_ERROR && by_default ? UCS_LOG_FUNC_RC_STOP : UCS_LOG_FUNC_RC_CONTINUE;
+}
 
 Result<Library> load() {
   constexpr const char* kName = "libucp.so.0";
@@ -48,6 +58,9 @@ Result<Library> load() {
   find(l.request_free, "ucp_request_free");
   find(l.status_string, "ucs_status_string");
   if (missing != nullptr) return bad_input("transport ucx: {} has no {}; weft needs UCX 1.12 or newer", kName, missing);
+  decltype(&::ucs_log_push_handler) push_handler = nullptr;
+  find(push_handler, "ucs_log_push_handler");  // it stays as long as the library does
+  if (push_handler != nullptr) push_handler(without_errors);
   return l;
 }
 

@@ -1,0 +1,67 @@
+"""What public calls do with their arguments before anything else: one line that names the argument and the value."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from . import _errors
+from ._errors import shown as shown
+
+
+def refuse(text: str, operation: str) -> _errors.InvalidArgument:
+    return _errors.InvalidArgument(text, "invalid_argument", (), operation)
+
+
+def integer(value: Any, name: str, operation: str, low: int, high: int) -> int:
+    """A whole number from low to high; NumPy's count, fractions, texts and booleans do not."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not low <= number <= high:
+        raise refuse(f"{name} {shown(value)}: it is a whole number from {low} to {high}", operation)
+    return number
+
+
+INT32 = (-(1 << 31), (1 << 31) - 1)
+INT64 = (-(1 << 63), (1 << 63) - 1)
+MOST_RANKS = 1 << 20
+MOST_BYTES = 1 << 47  # of address space
+
+
+def rank(value: Any, name: str, operation: str, size: int) -> int:
+    if type(value) is int and 0 <= value < size:  # the usual case
+        return value
+    try:
+        return integer(value, name, operation, 0, size - 1)
+    except _errors.InvalidArgument:
+        raise refuse(f"{name} {shown(value)} is not one of {size} ranks", operation) from None
+
+
+def flag(value: Any, name: str, operation: str) -> bool:
+    """True or False, NumPy's included."""
+    if value is True or value is False:
+        return bool(value)
+    if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise refuse(f"{name} {shown(value)}: it is True or False", operation)
+
+
+def text(value: Any, name: str, operation: str) -> str:
+    if not isinstance(value, str):
+        raise refuse(f"{name} {shown(value)}: it is a text", operation)
+    return value
+
+
+def choice(value: Any, name: str, operation: str, known: Any) -> str:
+    if not isinstance(value, str) or value not in known:
+        raise refuse(f"{name} {shown(value)}: there are {', '.join(known)}", operation)
+    return value
+
+
+def kind_of(value: Any, kind: type, name: str, operation: str) -> Any:
+    """An object of one of weft's own classes."""
+    if not isinstance(value, kind):
+        raise refuse(f"{name} {shown(value)}: it is a {kind.__name__}", operation)
+    return value
