@@ -11,11 +11,12 @@ std::string plan(const std::string& head, const std::string& gpus) {
 }
 
 // Each of two gpus adds one half of its peer's input to its own and writes the sum to both.
-std::string halves(const std::string& last = R"({"name":"signal","channel_ids":[0],"channel_type":"memory"},{"name":"wait","channel_ids":[0],"channel_type":"memory"})") {
+std::string halves(
+    const std::string& last =
+        R"({"name":"signal","channel_ids":[0],"channel_type":"memory"},{"name":"wait","channel_ids":[0],"channel_type":"memory"})") {
   std::string gpus;
   for (const int gpu : {0, 1})
-    gpus += (gpu == 0 ? "" : ",") +
-            fmt::format(R"({{"id":{0},"input_chunks":2,"output_chunks":2,"scratch_chunks":0,
+    gpus += (gpu == 0 ? "" : ",") + fmt::format(R"({{"id":{0},"input_chunks":2,"output_chunks":2,"scratch_chunks":0,
       "channels":[{{"channel_type":"memory","connected_to":[{1}]}}],"remote_buffers":[{{"rank":{1},"type":"i"}}],
       "threadblocks":[{{"id":0,"ops":[{{"name":"signal","channel_ids":[0],"channel_type":"memory"}},
         {{"name":"wait","channel_ids":[0],"channel_type":"memory"}},
@@ -23,7 +24,7 @@ std::string halves(const std::string& last = R"({"name":"signal","channel_ids":[
           "dst_buff":[{{"type":"i","index":{0},"size":1}},{{"buffer_id":0,"index":{0},"size":1}}]}},{{"name":"nop"}},{2}],
         "channels":[{{"channel_type":"memory","channel_ids":[0]}}],
         "remote_buffer_refs":[{{"access_channel_type":"memory","remote_buffer_ids":[0]}}]}}]}})",
-                        gpu, 1 - gpu, last);
+                                                gpu, 1 - gpu, last);
   return plan(R"("collective":"allreduce","protocol":"Simple")", gpus);
 }
 
@@ -45,8 +46,7 @@ TEST(Mscclpp, APlanThatEndsBeforeItsPeerHasWrittenIsRefuted) {
 TEST(Mscclpp, PacketsAreMessagesBetweenTheThreadBlocksThatWriteAndReadThem) {
   std::string gpus;
   for (const int gpu : {0, 1})
-    gpus += (gpu == 0 ? "" : ",") +
-            fmt::format(R"({{"id":{0},"input_chunks":1,"output_chunks":2,"scratch_chunks":2,
+    gpus += (gpu == 0 ? "" : ",") + fmt::format(R"({{"id":{0},"input_chunks":1,"output_chunks":2,"scratch_chunks":2,
       "channels":[{{"channel_type":"memory","connected_to":[{1}]}}],"remote_buffers":[{{"rank":{1},"type":"s"}}],
       "threadblocks":[{{"id":0,"ops":[{{"name":"ppkt","src_buff":[{{"type":"o","index":{0},"size":1}}],
           "dst_buff":[{{"buffer_id":0,"index":{0},"size":1}}]}}],
@@ -54,7 +54,7 @@ TEST(Mscclpp, PacketsAreMessagesBetweenTheThreadBlocksThatWriteAndReadThem) {
         "remote_buffer_refs":[{{"access_channel_type":"memory","remote_buffer_ids":[0]}}]}},
        {{"id":1,"ops":[{{"name":"upkt","src_buff":[{{"type":"s","index":{1},"size":1}}],
           "dst_buff":[{{"type":"o","index":{1},"size":1}}]}}],"channels":[],"remote_buffer_refs":[]}}]}})",
-                        gpu, 1 - gpu);
+                                                gpu, 1 - gpu);
   const auto document = parse_mscclpp("p.json", plan(R"("collective":"allgather","protocol":"LL")", gpus));
   ASSERT_TRUE(document) << document.error().message;
   const Proof proof = prove(*document);

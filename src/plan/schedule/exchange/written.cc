@@ -207,8 +207,8 @@ Status name_schedule(const std::string& name, std::string text) {
 Result<Document> read_document(const std::string& file) {
   WEFT_TRY(const std::string text, text_of_schedule(file));
   auto document = file.ends_with(".xml") ? parse_msccl_xml(file, text)
-                  : is_mscclpp(text)       ? parse_mscclpp(file, text)
-                                           : parse_schedule_json(file, text);
+                  : is_mscclpp(text)     ? parse_mscclpp(file, text)
+                                         : parse_schedule_json(file, text);
   if (document) document->name = shown(document->name);  // commands print it
   return document;
 }
