@@ -111,6 +111,25 @@ def test_memory_that_is_registered_no_more_is_not_written_to():
         a.allocate(1 << 60)
 
 
+def test_what_an_agent_cannot_take_is_one_line():
+    agent = Agent("careful")
+    mine = agent.add_memory(bytearray(256))
+    rows = agent.prepare("", [(mine.number, 0, 8, 8, 8)])
+    with pytest.raises(ValueError, match="blocks of type float64: they are whole numbers"):
+        agent.read(rows, rows, local_blocks=[0.7], remote_blocks=[1.2])
+    with pytest.raises(weftcomm.InvalidArgument, match="the request has not been posted"):
+        agent.read(rows, rows).wait()
+    with pytest.raises(weftcomm.InvalidArgument, match="a timeout of '1' s"):
+        agent.read(rows, rows, deadline="1")
+    for array in (b"abc", [1, 2], "abc"):
+        with pytest.raises(ValueError, match="an array or a writable buffer, not"):
+            agent.add_memory(array)
+    with pytest.raises(weftcomm.InvalidArgument, match="no control characters: byte 1 is one"):
+        Agent("a\nb")
+    with pytest.raises(weftcomm.InvalidArgument, match="uses the network only needs a key"):
+        Agent("far", only_network=True)
+
+
 @pytest.fixture
 def peer():
     process = subprocess.Popen([sys.executable, PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

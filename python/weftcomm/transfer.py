@@ -149,12 +149,18 @@ class Request:
         return STATES[self._core.post(notify)]
 
     def poll(self) -> State:
-        """Moves about 2 MiB and returns the state."""
-        return STATES[self._core.poll()]
+        """Moves about 2 MiB and returns the state. Raises: InvalidArgument where it was never posted."""
+        return self._posted(self._core.poll(), "poll")
 
     def wait(self, timeout: float | None = None) -> State:
-        """Moves data until the request has ended, at most `timeout` seconds. Ctrl-C raises KeyboardInterrupt."""
-        return STATES[self._core.wait(-1.0 if timeout is None else _errors.seconds(timeout, "wait"))]
+        """Moves data until the request has ended, at most `timeout` seconds. Ctrl-C raises KeyboardInterrupt. Raises:
+        InvalidArgument where it was never posted."""
+        return self._posted(self._core.wait(-1.0 if timeout is None else _errors.seconds(timeout, "wait")), "wait")
+
+    def _posted(self, state: int, operation: str) -> State:
+        if STATES[state] == "prepared":
+            raise _make("invalid_argument", "the request has not been posted", operation, [], [], "")
+        return STATES[state]
 
     def run(self) -> None:
         """post() and wait(). Raises: the error of any end but done."""
@@ -275,6 +281,8 @@ class Agent:
         elif hasattr(array, "__cuda_array_interface__"):
             address, size, gpu = _of_gpu(array)
         else:
+            if isinstance(array, (str, bytes, list, range)):  # NumPy would make an array of its own
+                raise ValueError(f"memory to be registered is an array or a writable buffer, not {type(array).__name__}")
             view = np.asarray(array)
             if not view.flags.c_contiguous or not view.flags.writeable:
                 raise ValueError("memory to be registered must be contiguous and writable")
@@ -388,7 +396,7 @@ class Agent:
 
         local_blocks, remote_blocks: which elements of the lists, in this order. generations: of the page of every
         remote element, where the remote region is fenced. notify: bytes for the peer after all data. deadline: seconds
-        from post(). verify: write and compare a checksum per page.
+        from post(), 0: none. verify: write and compare a checksum per page.
         """
         return self._made(True, local, remote, **options)
 
@@ -406,6 +414,7 @@ class Agent:
     ) -> Request:
         local_blocks, remote_blocks = _column(local_blocks, np.uint32), _column(remote_blocks, np.uint32)
         generations = _column(generations, np.uint64)
+        deadline = _errors.seconds(deadline, "write" if writes else "read")
         return Request(
             self._core.make(
                 writes, local._core, remote._core, local_blocks, remote_blocks, generations, notify, deadline, verify
@@ -426,6 +435,8 @@ def _column(numbers: Any, kind: Any) -> Any:
     if numbers is None:
         return None
     given = np.asarray(numbers)
+    if given.size > 0 and given.dtype.kind not in "iu":
+        raise ValueError(f"blocks of type {given.dtype}: they are whole numbers")
     if given.dtype.kind == "i" and given.size > 0 and int(given.min()) < 0:
         raise ValueError(f"block {int(given.min())} is negative")
     return np.ascontiguousarray(given, dtype=kind).reshape(-1)
@@ -440,6 +451,8 @@ def _table(rows: Table, kind: Any, defaults: tuple[int, ...]) -> Any:
     given = np.asarray(rows)
     if given.ndim != 2 or not 2 <= given.shape[1] <= len(defaults):
         raise ValueError(f"a list is a table of 2 to {len(defaults)} columns, not of shape {given.shape}")
+    if given.size > 0 and given.dtype.kind not in "iuO":
+        raise ValueError(f"a list of type {given.dtype}: its columns are whole numbers")
     if given.shape[1] == len(defaults) and given.dtype == kind:
         return np.ascontiguousarray(given)
     table = np.empty((given.shape[0], len(defaults)), dtype=kind)

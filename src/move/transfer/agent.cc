@@ -54,6 +54,11 @@ Agent& Agent::operator=(Agent&& o) noexcept {
 Result<Agent> Agent::open(Options options) {
   if (options.name.empty() || options.name.size() > 64)
     return bad_input("an agent's name has 1 to 64 bytes, not {}", options.name.size());
+  const auto unprintable = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (std::ranges::any_of(options.name, unprintable))
+    return bad_input("an agent's name has no control characters: byte {} is one",
+                     std::ranges::find_if(options.name, unprintable) - options.name.begin());
+  if (options.only_network && options.key.empty()) return bad_input("an agent that uses the network only needs a key");
   if (options.network > Network::kUcx)
     return bad_input("network {} is none: there are 0 to {}", static_cast<int>(options.network),
                      static_cast<int>(Network::kUcx));
@@ -329,6 +334,8 @@ Status Agent::notify(const std::string& name, std::string_view bytes) {
     if (push(peer->control->slot(peer->slot), state_->options.name, bytes)) return {};
     return failure(Code::kNoResources, Blame::kOperation, "{}: its queue of notifications is full", peer->name);
   }
+  if (const Status there = peer->line->has_room() ? Status() : peer->line->advance(); !there)
+    return failure(there.error().code, Blame::kOperation, "{}: {}", peer->name, there.error().message);
   if (!peer->line->has_room())
     return failure(Code::kNoResources, Blame::kOperation, "{}: its queue of notifications is full", peer->name);
   peer->line->ask({.ask = Ask::kNotify, .bytes = static_cast<std::int64_t>(bytes.size())},
