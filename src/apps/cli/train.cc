@@ -305,7 +305,10 @@ Result<Asked> ask(const Spec& spec, bool quiet) {
   if (words.on.empty() || words.on == "this")
     return bad_input("weft train needs --on MACHINE with GPUs (weft topo lists presets)");
   WEFT_TRY(training::Model model, own ? Result<training::Model>(*own) : training::load_model(words.model));
-  if (!tuning.empty()) model.name += fmt::format(" (all weights; {} is not priced here)", tuning);
+  if (tuning == "QLoRA")
+    model.name += " (adapters; weights of 4 bits are priced as 16)";
+  else if (!tuning.empty() && tuning != "LoRA")
+    model.name += fmt::format(" (all weights; {} is not priced here)", tuning);
   WEFT_TRY(Machine machine, load_machine(words.on));
   words.on = machine.name;
   if (accumulate) {

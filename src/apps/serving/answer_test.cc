@@ -135,10 +135,10 @@ TEST(Pictures, ARecordedRunHasEveryIterationAndPhase) {
   q.record = true;
   const auto p = answer(place(), q);
   ASSERT_TRUE(p && p->run);
-  const Run& run = *p->run;
+  const serving::Run& run = *p->run;
   ASSERT_FALSE(run.samples.empty());
   double seconds = 0;
-  for (const Run::Sample& s : run.samples) {
+  for (const serving::Run::Sample& s : run.samples) {
     EXPECT_GT(s.end, s.begin);
     EXPECT_LE(s.used, 1);
     seconds += s.end - s.begin;

@@ -46,7 +46,7 @@ struct Scored {
 };
 
 // The goals of the project for tables not used for fitting, by band.
-inline constexpr std::array<double, kBands> kGoals = {0.35, 0.20, 0.10};
+inline constexpr std::array<double, kBands> kGoals = {0.20, 0.13, 0.06};
 
 double error_of(const Prediction& prediction, const Point& point);
 

@@ -143,6 +143,8 @@ void read_tuning(const Settings& settings, Config& config) {
   if (config.format == "LLaMA-Factory" && method.empty()) method = "lora";  // its default
   if (!method.empty() && method != "full" && method != "none" && method != "false")
     config.tuning = method == "lora" ? "LoRA" : method == "qlora" ? "QLoRA" : method;
+  if (config.tuning.ends_with("LoRA") && config.numbers.try_emplace("lora", 8).second)
+    config.assumed.emplace_back("adapters of rank 8, the default of PEFT and LLaMA-Factory");
   if (config.format == "LLaMA-Factory" && config.recompute.empty() && !settings.on("disable_gradient_checkpointing")) {
     config.recompute = "full";
     config.assumed.emplace_back("recomputing, LLaMA-Factory's default (disable_gradient_checkpointing turns it off)");

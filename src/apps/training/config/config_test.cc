@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "base/models/model.h"
+
 namespace weft::training {
 namespace {
 
