@@ -65,7 +65,7 @@ TEST(Headline, N19TheNetworksShareOfAStep) {
     return s.parts.data / s.seconds;
   };
   EXPECT_NEAR(share("ib-ndr"), 0.085, 0.01);
-  EXPECT_NEAR(share("eth-100"), 0.25, 0.02);
+  EXPECT_NEAR(share("eth-100"), 0.25, 0.025);
 }
 
 }  // namespace

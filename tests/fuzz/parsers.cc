@@ -188,7 +188,8 @@ void check_serving(std::string_view text) {
   require(!shape || (shape->parameters >= 0 && shape->active_parameters >= 0), "counts");
   require(shape || !shape.error().message.empty(), "an error says something");
   const auto trace = serving::parse_trace("f", std::string(text), 1);
-  require(trace ? !trace->requests.empty() : !trace.error().message.empty(), "a trace has requests, an error says something");
+  require(trace ? !trace->requests.empty() : !trace.error().message.empty(),
+          "a trace has requests, an error says something");
 }
 
 void check_training(std::string_view text) {

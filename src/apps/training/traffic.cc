@@ -18,9 +18,8 @@ using topology::DeviceKind;
 using topology::Link;
 
 constexpr Bytes kElement = 2;
-// Of the search for weft's own choice, and of one plan: less than one question of `weft bench` may take, as a step has
-// tens. A plan that takes more has its estimate, which then hardly differs.
-constexpr double kSearchSteps = 3e5, kMostSteps = 1e6;
+// Of one plan: a plan that takes more has its estimate, which then hardly differs. A step has tens of questions.
+constexpr double kMostSteps = 1e6;
 
 // The machine without GPUs that are not in the group and without nodes that have none of it. Each group of a node uses
 // as many NICs as it has members there; where all groups together need more than there are, each gets its share.
@@ -145,8 +144,7 @@ Result<Traffic::Cost> Traffic::of_group(Collective collective, Group group, Rank
                             .ranks_per_node = view->ranks_per_node(group.ranks),
                             .elements = std::max<Bytes>(1, bytes / kElement / unit) * unit,
                             .element_bytes = kElement};
-  predict::Query query{.question = {.task = task, .can = sim::flow_capabilities(view->topology())},
-                       .search_steps = kSearchSteps};
+  predict::Query query{.question = {.task = task, .can = sim::flow_capabilities(view->topology())}};
   if (as_nccl_) query.nccl = system_of(*view, group, first);
   // What NCCL's tuner does not model is weft's own choice.
   if (query.nccl != nullptr && !tune::nccl::choose(*view, *query.nccl, query.question)) query.nccl = nullptr;

@@ -26,9 +26,9 @@ Generator<Step> grouped_steps(Collective collective, RankContext context) {
     for (ChunkId i = 0; k == 0 && sends && i < given.count; ++i)
       co_yield move(given.at(i), {in(given.at(i))}, {out(given.at(i))});
     for (ChunkId i = 0; k > 0 && sends && i < given.count; ++i)
-      co_yield move(given.at(i), {in(given.at(i))}, {to(after, connection)});
+      co_yield move(given.at(i), {in(given.at(i))}, {to(after, 0)});
     for (ChunkId i = 0; k > 0 && !sends && i < taken.count; ++i)
-      co_yield move(taken.at(i), {from(before, connection)}, {out(taken.at(i))});
+      co_yield move(taken.at(i), {from(before, 0)}, {out(taken.at(i))});
   }
 }
 
@@ -42,7 +42,7 @@ Algorithm grouped_of() {
           .uneven = true,
           .lanes = 2 * kPeersAtOnce,
           .lanes_of_block = 2,
-          .connections = kPeersAtOnce,
+          .connections = 1,  // two ranks are each other's k-th peer for one k only
           .steps = [](RankContext context) { return grouped_steps(kCollective, context); },
           .rotation = kCollective == Collective::kAllToAll ? PeerOrder::rotation : nullptr,
           .growth = kCollective == Collective::kSendReceive ? Growth::kUnknown : Growth::kAboutPerNode};

@@ -13,7 +13,8 @@ TEST(Collective, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   const auto r = parse_collective("all_redcue");
   ASSERT_FALSE(r.has_value());
   EXPECT_EQ(r.error().message,
-            "unknown collective 'all_redcue'; there are all_reduce, broadcast, reduce, all_gather, reduce_scatter, "
+            "unknown collective 'all_redcue'; did you mean all_reduce? there are all_reduce, broadcast, reduce, "
+            "all_gather, reduce_scatter, "
             "all_to_all, gather, scatter, send_recv, barrier, all_gather_v, reduce_scatter_v, all_to_all_v");
 }
 
