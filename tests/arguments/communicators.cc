@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <stdexcept>
 
 #include "tests/arguments/draws.h"
 #include "weft/group.h"
+#include "weft/interrupt.h"
 
 namespace weft::tests {
 namespace {
@@ -223,6 +225,21 @@ void rest_of_a_communicator(Draws& d) {
 }
 
 // An exception of the caller's, while a call waits, ends that call.
+// A scope's function may be missing, throw, or change its mind; the innermost scope counts.
+void scopes(Draws& d) {
+  const int kind = d.one_of<int>({0, 1, 2});
+  EXPECT_FALSE(Interruptible::asked());
+  const Interruptible outer([] { return true; });
+  EXPECT_TRUE(Interruptible::asked());
+  {
+    const Interruptible inner(kind == 0   ? std::function<bool()>()
+                              : kind == 1 ? std::function<bool()>([] { return false; })
+                                          : std::function<bool()>([]() -> bool { throw std::runtime_error("no"); }));
+    EXPECT_EQ(Interruptible::asked(), kind == 2);
+  }
+  EXPECT_TRUE(Interruptible::asked());
+}
+
 void interrupts_that_throw(Draws&) {
   auto both = Communicator::threads(2).value();
   both[0].set_interrupt([]() -> bool { throw std::runtime_error("stop"); });
@@ -323,6 +340,9 @@ std::vector<Try> tries_of_communicators() {
         "weft::Communicator::finalize", "weft::Communicator::monitored_barrier"},
        rest_of_a_communicator},
       {{"weft::Communicator::set_interrupt"}, interrupts_that_throw, 1},
+      {{"weft::Interruptible::Interruptible", "weft::Interruptible::~Interruptible", "weft::Interruptible::asked"},
+       scopes,
+       4},
       {{"weft::Communicator::operator bool", "weft::Communicator::Communicator", "weft::Communicator::shrink",
         "weft::Work::test", "weft::Group::start", "weft::Group::send", "weft::Group::receive", "weft::Memory::Memory",
         "weft::Memory::operator=", "weft::Memory::~Memory", "weft::Memory::data", "weft::Memory::size",
