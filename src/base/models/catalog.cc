@@ -96,9 +96,8 @@ Result<Model> load(std::string_view name) {
 
 Result<Config> config_of(const std::string& model) {
   std::filesystem::path path = model;
-  std::error_code none;
-  if (std::filesystem::is_directory(path, none)) path /= "config.json";
-  if (std::filesystem::exists(path, none)) {
+  if (file_exists(path / "config.json")) path /= "config.json";
+  if (file_exists(path)) {
     WEFT_TRY(std::string text, read_text_file(path));
     return Config{path.string(), std::move(text)};
   }
