@@ -193,8 +193,8 @@ class Agent {
   // for messages.
   Result<Registration> add_open_file(int descriptor, std::int64_t page_bytes = 0, std::int64_t bytes = 0,
                                      bool past_cache = false, const std::string& name = {});
-  // As long as this lives, memory of allocate() stays mapped here, beyond deregister() and this agent's end, for
-  // a caller that hands out views of it. Errors: no such region.
+  // Memory of allocate() stays mapped here as long as the result lives, beyond deregister() and this agent's end, for a
+  // caller that hands out views of it. Errors: no such region.
   Result<std::shared_ptr<void>> hold(const Registration& region) const;
   // From here on no peer begins a copy, and requests of this agent with this region fail; waits for those under way.
   // Errors: kTimeout after `limit`, naming the peer: the region is closed, and the call may be made again; no such

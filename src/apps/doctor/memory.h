@@ -5,7 +5,7 @@
 
 namespace weft::doctor {
 
-// What PyTorch's message of a failed allocation says of fragmentation. Every such message ends with advice about it; it
+// Fragmentation, by PyTorch's message of a failed allocation. Every such message ends with advice about it; it
 // holds only where memory that is reserved and unused would have held the request, and is a twentieth of what is
 // reserved. Returns the numbers in words, or nothing.
 std::string fragmentation(std::string_view line);

@@ -13,7 +13,7 @@
 
 namespace weft::serving {
 
-// What a run of engines in virtual time found.
+// The result of a run of engines in virtual time.
 struct Run {
   std::vector<Request> done;  // in the order in which they finished
   double seconds = 0;         // until the last one finished
@@ -35,7 +35,7 @@ struct Run {
   std::vector<Sample> samples;
 };
 
-// Where a prompt's blocks stand in the prefixes.
+// The place of a prompt's blocks in the prefixes.
 struct Blocks {
   std::uint64_t first = 0;
   std::uint32_t count = 0;

@@ -36,7 +36,7 @@ std::string numbers_that_divide(std::int64_t n) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-// What sequences keep of `count` layers on one GPU. The indexer's keys count as entries of the cache's type.
+// Bytes that sequences keep for `count` layers on one GPU. The indexer's keys count as entries of the cache's type.
 void add_cache(Memory& m, const LayerKind& k, const Plan& plan, double count, int bytes) {
   const double tp = d(plan.tp);
   m.sequence += count * d(k.state_elements()) / tp * 4;
@@ -47,7 +47,7 @@ void add_cache(Memory& m, const LayerKind& k, const Plan& plan, double count, in
   if (k.window == 0 || k.compress > 1) m.token += count * (entry + d(k.index_dim)) / d(k.compress) * bytes;
 }
 
-// Whether a release comes before another one, both as numbers with dots.
+// True if a release comes before another one, both as numbers with dots.
 bool before(std::string_view release, std::string_view other) {
   while (!release.empty() || !other.empty()) {
     int a = 0, b = 0;

@@ -175,7 +175,7 @@ std::function<Result<double>(double)> mover(Place& place, const Question& q, con
   };
 }
 
-// What users see of a run.
+// The times and rates that users see of a run.
 void add_times(const Question& q, const Load& share, const Run& run, Point& p) {
   const double response = q.engine.first_response;
   // Clients see tokens in groups: the first group when its last token is made.

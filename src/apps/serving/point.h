@@ -28,7 +28,7 @@ struct Quantiles {
   double mean = 0, median = 0, p90 = 0, p99 = 0;  // s
 };
 
-// What users see. Times in seconds, rates per second.
+// The times (seconds) and rates (per second) that users see.
 struct Point {
   Quantiles ttft, tpot, end_to_end;
   // Means of what TTFT consists of; they sum to its mean.

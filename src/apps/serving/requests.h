@@ -29,7 +29,7 @@ struct Request {
   double tpot() const { return output > 1 ? (finished - first) / static_cast<double>(output - 1) : 0; }
 };
 
-// Where requests come from: clients that wait for their answer before they ask again, a Poisson rate, or a trace.
+// The source of requests: clients that wait for their answer before they ask again, a Poisson rate, or a trace.
 struct Load {
   std::int64_t input = 1024, output = 1024;             // tokens; the longest, see spread
   double spread = 1;                                    // lengths are uniform between spread × length and length

@@ -10,7 +10,7 @@ double d(std::int64_t n) { return static_cast<double>(n); }
 
 }  // namespace
 
-// Of one replica of attention, the fullest one.
+// The work of the fullest replica of attention.
 struct StepModel::Rows {
   double tokens = 0;                   // decoded and read
   double queries = 1;                  // tokens of a sequence that decodes: its next one and drafts
@@ -159,7 +159,7 @@ void StepModel::feed(const LayerKind& k, const Rows& rows, Parts& parts) const {
                                                      .expert_parallel = d(plan_.ep)});
 }
 
-// What the GPUs of a stage exchange in a layer.
+// The collectives of a stage's GPUs in a layer.
 Result<Parts> StepModel::between(const LayerKind& k, const Rows& rows) {
   Parts parts;
   const double h = d(shape_.hidden);

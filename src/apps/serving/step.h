@@ -5,7 +5,7 @@
 
 namespace weft::serving {
 
-// What one iteration of an engine computes, over all of attention's replicas.
+// The work of one iteration of an engine, over all of attention's replicas.
 struct Work {
   double decodes = 0;         // sequences that get one token each, or more of drafts
   double context = 0;         // their cached tokens, summed

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
-// What the row says of recomputation; where it says nothing, the least that fits.
+// The row's recomputation; where it names none, the least that fits.
 void choose_recompute(const StepTable& table, const StepLine& line, const Model& model, const Card& card,
                       Compared& row) {
   row.recompute = table.text(line, "recompute");
