@@ -20,7 +20,7 @@
 //
 // A template over the machine, so that the host's threads test the same text. Kernels that wait for each other must be
 // resident at the same time, as weft/cuda.h says of Communicators.
-// Compiled for sm_90; tested on the host's threads and by interpreting its PTX; not yet run on a GPU.
+// Compiled for sm_90; tested on the host's threads, by interpreting its PTX, and on one H200; not yet across GPUs.
 namespace weft::device {
 
 // The widest load and store there is.

@@ -24,6 +24,7 @@ class BlockEndpoint : private BlockMover<T, Machine> {
   using Mover::machine_;
   using Waits::fail;
   using Waits::own_header;
+  using Waits::regions_;
   using Waits::since_;
   using Waits::steps_;
   using Waits::strand_;
@@ -179,14 +180,14 @@ class BlockEndpoint : private BlockMover<T, Machine> {
                               std::uint64_t before) const {
     const Geometry& g = frame_.geometry;
     const auto index = static_cast<std::int64_t>(protocol::slot_after(before));
-    std::byte* const base = frame_.regions[destination];
+    std::byte* const base = regions_[destination];
     if (frame_.crossing == Crossing::kLL) return base + g.ll(source, e.strand) + index * g.line_slot_bytes;
     if (frame_.crossing == Crossing::kLL128) return base + g.ll128(source, e.strand) + index * g.line_slot_bytes;
     return base + g.slots(source, e.strand) + index * g.slot_bytes + e.offset;
   }
   WEFT_DEVICE std::byte* memory(const FlatEnd& e) const {
     const std::int32_t owner = e.remote() ? e.peer : frame_.rank;
-    if (e.memory == FlatEnd::kScratch) return frame_.regions[owner] + frame_.geometry.scratch() + e.offset;
+    if (e.memory == FlatEnd::kScratch) return regions_[owner] + frame_.geometry.scratch() + e.offset;
     if (!e.remote()) return (e.memory == FlatEnd::kIn ? const_cast<std::byte*>(frame_.in) : frame_.out) + e.offset;
     const Board& b = board(owner);
     const bool in = e.memory == FlatEnd::kIn;

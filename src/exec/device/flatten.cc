@@ -52,7 +52,10 @@ Result<std::vector<std::byte>> flatten(const schedule::Program& program, protoco
   std::vector<FlatOperation> operations;
   std::vector<FlatEnd> ends;
   for (const auto& strand : program) {
-    strands.push_back({static_cast<std::int32_t>(operations.size()), static_cast<std::int32_t>(strand.size())});
+    strands.push_back({.first = static_cast<std::int32_t>(operations.size()),
+                       .count = static_cast<std::int32_t>(strand.size()),
+                       .first_end = static_cast<std::int32_t>(ends.size()),
+                       .ends = 0});
     for (const Operation& o : strand) {
       if (o.sources.size() + o.destinations.size() > kMostEnds)
         return unsupported("more operands in one operation than the kernel holds");
@@ -71,6 +74,7 @@ Result<std::vector<std::byte>> flatten(const schedule::Program& program, protoco
           WEFT_TRY(ends.emplace_back(), flat(end, protocol));
         }
     }
+    strands.back().ends = static_cast<std::int32_t>(ends.size()) - strands.back().first_end;
   }
   const ImageHeader header{kImageMagic, static_cast<std::int32_t>(strands.size()),
                            static_cast<std::int32_t>(operations.size()), static_cast<std::int32_t>(ends.size()), 0};

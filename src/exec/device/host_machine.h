@@ -45,6 +45,7 @@ struct HostBlock {
   std::vector<std::unique_ptr<Ballot>> warps;
   std::vector<std::uint64_t> firsts;  // of each warp: what its first lane says to the others
   Operands operands;
+  Staged staged;
 };
 
 // The machine of endpoint.h made of the host's threads: a block is some of them, a warp eight. Formally without races,
@@ -59,6 +60,7 @@ class HostMachine {
   int thread() const { return thread_; }
   int threads() const { return block_.threads; }
   Operands& operands() const { return block_.operands; }
+  Staged& staged() const { return block_.staged; }
 
   void barrier() { all(true); }
   bool all(bool yes) { return block_.everybody.all(yes, votes_++); }

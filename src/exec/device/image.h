@@ -9,7 +9,7 @@
 //   ImageHeader | FlatStrand x strands | FlatOperation x operations | FlatEnd x ends
 namespace weft::exec::device {
 
-inline constexpr std::uint64_t kImageMagic = 0x31676d69'65770002;  // changes with the format
+inline constexpr std::uint64_t kImageMagic = 0x31676d69'65770003;  // changes with the format
 inline constexpr int kMostEnds = 64;                               // of one operation, sources and destinations
 
 // protocol::End, but for switches: kinds and memories have the same numbers.
@@ -44,8 +44,9 @@ struct FlatOperation {
 };
 static_assert(sizeof(FlatOperation) == 24);
 
+// Its operations and their ends; both lie side by side.
 struct FlatStrand {
-  std::int32_t first, count;  // operations
+  std::int32_t first, count, first_end, ends;
 };
 
 struct ImageHeader {
@@ -62,6 +63,6 @@ struct ImageHeader {
   constexpr std::int64_t end(std::int64_t i) const { return operation(operations) + i * std::int64_t{sizeof(FlatEnd)}; }
   constexpr std::int64_t total_bytes() const { return end(ends); }
 };
-static_assert(sizeof(ImageHeader) % 8 == 0 && sizeof(FlatStrand) == 8);
+static_assert(sizeof(ImageHeader) % 8 == 0 && sizeof(FlatStrand) == 16);
 
 }  // namespace weft::exec::device

@@ -12,8 +12,9 @@ __global__ void divide_kernel_of(std::byte* data, std::int64_t bytes, std::int32
 
 __global__ void __launch_bounds__(kMostThreads, 1) exchange_kernel_of(const __grid_constant__ Exchange all) {
   __shared__ Operands operands;
+  __shared__ Staged staged;
   __shared__ ExchangeMemory memory;
-  CudaMachine machine(operands);
+  CudaMachine machine(operands, staged);
   const int block = static_cast<int>(blockIdx.x);
   ExchangeBlock(machine, memory, all, all.of[block / all.blocks], block % all.blocks).run();
 }

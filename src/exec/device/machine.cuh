@@ -8,9 +8,10 @@ namespace weft::exec::device {
 // The machine of endpoint.h on a GPU: one thread of a block, with what only protocols of messages need.
 class CudaMachine : public weft::device::GpuThread {
  public:
-  __device__ explicit CudaMachine(Operands& operands) : operands_(operands) {}
+  __device__ CudaMachine(Operands& operands, Staged& staged) : operands_(operands), staged_(staged) {}
 
   __device__ Operands& operands() const { return operands_; }
+  __device__ Staged& staged() const { return staged_; }
 
   __device__ std::uint32_t load_stop(const std::uint32_t* from) const {
     std::uint32_t value;
@@ -50,6 +51,7 @@ class CudaMachine : public weft::device::GpuThread {
 
  private:
   Operands& operands_;
+  Staged& staged_;
 };
 
 }  // namespace weft::exec::device

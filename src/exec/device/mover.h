@@ -20,7 +20,7 @@ struct Operands {
 //
 // Machine: one thread's view of the hardware (host_machine.h, machine.cuh):
 //   thread() threads() kWarp  barrier() all(bool)       of the block; all() is a barrier and a vote
-//   operands()                                          the block's Operands, in its shared memory
+//   operands() staged()                                 the block's Operands and Staged, in its shared memory
 //   load_acquire store_release (64 bits)                at system scope; they order what barriers have collected
 //   load_stop store_stop compare_swap (32 bits)         the last of own memory only
 //   load store (Pack, and small integers)               plain, for data

@@ -11,6 +11,28 @@ struct FlatCursor {
   WEFT_DEVICE constexpr const FlatOperation* next() { return at == end ? nullptr : at++; }
 };
 
+// The operations of a strand, in the block's shared memory if they fit. All threads of the block call it.
+template <class Machine>
+WEFT_DEVICE FlatCursor stage_program(Machine& machine, const std::byte* image, int strand) {
+  const auto& header = *reinterpret_cast<const ImageHeader*>(image);
+  const auto& mine = *reinterpret_cast<const FlatStrand*>(image + header.strand(strand));
+  const std::int64_t first = header.operation(mine.first), first_end = header.end(mine.first_end);
+  const std::int64_t operations = std::int64_t{mine.count} * std::int64_t{sizeof(FlatOperation)};
+  const std::int64_t bytes = operations + std::int64_t{mine.ends} * std::int64_t{sizeof(FlatEnd)};
+  const auto* const there = reinterpret_cast<const FlatOperation*>(image + first);
+  if (bytes > Staged::kProgramBytes) return {there, there + mine.count};
+  std::byte* const here = machine.staged().program;
+  for (std::int64_t at = 8 * machine.thread(); at < bytes; at += 8 * machine.threads())
+    *reinterpret_cast<std::uint64_t*>(here + at) =
+        *reinterpret_cast<const std::uint64_t*>(image + (at < operations ? first + at : first_end + at - operations));
+  machine.barrier();
+  auto* const moved = reinterpret_cast<FlatOperation*>(here);
+  const auto nearer = static_cast<std::int32_t>(first_end - first - operations);
+  for (int o = machine.thread(); o < mine.count; o += machine.threads()) moved[o].ends -= nearer;
+  machine.barrier();
+  return {moved, moved + mine.count};
+}
+
 // Signals between the strands of one rank: blocks of one kernel. As signals between ranks, see BlockEndpoint.
 template <class Machine>
 class BlockSignals {
@@ -42,14 +64,11 @@ class BlockSignals {
 // the block call it. Requires: as many blocks as the image has strands, all of all ranks resident at the same time.
 template <class T, class Machine>
 WEFT_DEVICE void run_strand(Machine& machine, const Frame& frame, int strand) {
-  const auto& header = *reinterpret_cast<const ImageHeader*>(frame.image);
-  const auto& mine = *reinterpret_cast<const FlatStrand*>(frame.image + header.strand(strand));
-  const auto* const first = reinterpret_cast<const FlatOperation*>(frame.image + header.operation(mine.first));
   using Endpoint = BlockEndpoint<T, Machine>;
   Endpoint endpoint(machine, frame, strand);
   BlockSignals<Machine> own(machine, frame);
   Interpreter<Endpoint, FlatCursor, NoTrace, BlockSignals<Machine>> interpreter(
-      strand, FlatCursor{first, first + mine.count}, &own);
+      strand, stage_program(machine, frame.image, strand), &own);
   while (interpreter.advance(endpoint) != Progress::kDone)
     if (endpoint.gives_up(*interpreter.current())) return;
   endpoint.end_call();

@@ -2,6 +2,7 @@
 
 #include "base/device.h"
 #include "exec/device/frame.h"
+#include "exec/device/staged.h"
 
 namespace weft::exec::device {
 
@@ -11,11 +12,11 @@ template <class Machine>
 class BlockWaits {
  protected:
   WEFT_DEVICE BlockWaits(Machine& machine, const Frame& frame, int strand)
-      : machine_(machine), frame_(frame), strand_(strand) {}
+      : machine_(machine), frame_(frame), strand_(strand), regions_(stage_regions(machine, frame)) {}
 
   template <class Value>
   WEFT_DEVICE Value& at(std::int32_t rank, std::int64_t offset) const {
-    return *reinterpret_cast<Value*>(frame_.regions[rank] + offset);
+    return *reinterpret_cast<Value*>(regions_[rank] + offset);
   }
   WEFT_DEVICE Header& header(std::int32_t rank) const { return at<Header>(rank, frame_.geometry.header(strand_)); }
   WEFT_DEVICE Header& own_header() const { return header(frame_.rank); }
@@ -51,6 +52,7 @@ class BlockWaits {
   Machine& machine_;
   const Frame& frame_;
   const int strand_;
+  std::byte* const* const regions_;   // of all ranks
   Trouble trouble_ = Trouble::kNone;  // of this thread
   std::int32_t trouble_peer_ = -1;
   std::int64_t since_ = 0;  // when this thread began to wait; 0: it does not
