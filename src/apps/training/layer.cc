@@ -227,8 +227,10 @@ class Layer {
   // Fused, a gated activation reads both halves and writes their product. Otherwise SiLU writes one half for the
   // product.
   void activation(double width) {
-    if (m_.gated && plan_.eager != 0)
+    if (m_.gated && plan_.runs_eagerly())
       chain(width * 2 * 5, 2);
+    else if (m_.composed_gelu && plan_.transformers() && plan_.runs_eagerly())
+      chain(width * 36, 8);  // pow, product, sum, product, tanh, sum, half, product: 4 bytes, or 6 of two inputs
     else
       kernel(width * 2 * (m_.gated ? 3 : 2));
   }
@@ -256,7 +258,7 @@ class Layer {
     // Rotary embedding. Not fused, it is a complex product in FP32: to FP32 (2 + 4 bytes), times the phase (4 + 4),
     // back (4 + 2); torchtitan's apply_rotary_emb.
     const double rotated = (q + d(m_.kv_width())) / tp;
-    if (plan_.eager != 0)
+    if (plan_.runs_eagerly())
       chain(20 * rotated, 3);
     else
       kernel(4 * rotated);
@@ -268,11 +270,13 @@ class Layer {
     // aten/src/ATen/native/layer_norm.cpp, rms_norm): to FP32 (2 + 4 bytes per element), square (4 + 4), mean (4),
     // product with the inverse root (4 + 4), to BF16 (4 + 2), weight (2 + 2); the root of one number per token is the
     // seventh kernel.
-    if (m_.gated && plan_.eager != 0)
+    if (m_.gated && plan_.runs_eagerly())
       for (int norm = 0; norm < 2; ++norm) chain(18 * each, 7);
     else
       kernel(2 * 2 * each);
     kernel(2 * (plan_.flash_attention() ? 3 : 5) * each);
+    // GPT-2's dropout of transformers, behind both blocks: input, output, a mask of a byte.
+    if (m_.composed_gelu && plan_.transformers()) kernel(2.5 * each);
   }
   void recompute() {
     PassTime again;
@@ -360,7 +364,13 @@ Result<LayerTime> predict_time(const Model& model, const Plan& plan, const Card&
 }
 
 Result<LayerTime> output_time(const Model& model, const Plan& plan, const Card& card, Traffic& traffic) {
-  Layer layer(model, plan, card, traffic);
+  // Matrices whose rows are not a multiple of 16 bytes miss Hopper's and Blackwell's own instructions: a vocabulary that
+  // nobody pads. Rate: of training steps of GPT-2 on H200 (bench/results/2026-11-26-h200.md).
+  constexpr double kUnaligned = 130e12;
+  Card aligned = card;
+  if (plan.transformers() && plan.runs_eagerly() && model.vocab % 8 != 0)
+    aligned.gemm = std::min(card.gemm, kUnaligned / card.peak);
+  Layer layer(model, plan, aligned, traffic);
   const double share = static_cast<double>(model.vocab) / static_cast<double>(plan.tp);
   layer.train(plan.frozen.output, false);
   layer.gemm(static_cast<double>(plan.micro_batch * plan.seq) / static_cast<double>(plan.cp), share,

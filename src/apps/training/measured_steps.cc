@@ -238,7 +238,9 @@ Result<Model> model_of(const StepTable& table, const StepLine& line) {
   if (m.experts == 0 && m.ffn > 0 && m.ffn < m.hidden) return wrong("ffn", m.ffn, "is less than hidden");
   const bool gpt = name.starts_with("gpt") || name.starts_with("mpt") || name.starts_with("nemotron");
   m.gated = !gpt;
-  m.tied = name.starts_with("gpt") || name.starts_with("mpt");
+  m.composed_gelu = name.starts_with("gpt2");
+  WEFT_TRY(const std::int64_t tied, table.count(line, "tied", name.starts_with("gpt") || name.starts_with("mpt")));
+  m.tied = tied != 0;
   return uniform_model(std::move(m));
 }
 
@@ -283,9 +285,12 @@ Result<Plan> plan_of(const StepTable& table, const StepLine& line, std::int64_t 
   if (schedule.starts_with("ZB-1p")) p.schedule = Schedule::kZeroBubble;
   if (schedule.starts_with("ZB-2p")) p.schedule = Schedule::kZeroBubble2;
   p.precision = precision_of(table.text(line, "precision"));
-  p.eager = has(overlap, "eager") ? 1 : 0;
+  p.eager = has(overlap, "eager") ? 1 : has(overlap, "compiled") || !p.transformers() ? 0 : -1;
   p.async_tensor = p.framework != "torchtitan" || has(overlap, "AsyncTP");
   p.gradient_bytes = p.software >= 2024 && p.framework != "torchtitan" ? 2 : 4;
+  WEFT_TRY(const std::int64_t gradient_bytes, table.count(line, "gradient_bytes", p.gradient_bytes));
+  WEFT_TRY(const std::int64_t optimizer_bytes, table.count(line, "optimizer_bytes", p.optimizer_bytes));
+  p.gradient_bytes = static_cast<int>(gradient_bytes), p.optimizer_bytes = static_cast<int>(optimizer_bytes);
   if (p.framework == "megatron-deepspeed" && has(table.text(line, "precision"), "bf16")) p.more_gradient_bytes = 6;
   // Megatron-Bridge's and NeMo's adapters have rank 32 by default.
   const bool lora = has(table.text(line, "role"), "LoRA") || has(extra, "phase=lora");

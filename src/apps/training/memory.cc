@@ -30,11 +30,18 @@ double activation_bytes_of_layer(const Model& m, const Plan& plan, bool moe) {
   const double h = d(m.hidden), q = d(m.query_width()), kv = m.mla() ? q + d(m.value_width()) : 2.0 * d(m.kv_width());
   const double tp = d(plan.tp), spread = plan.sequence_parallel ? tp : 1;
   if (plan.recompute == Recompute::kFull) return 2 * h / spread;
-  const bool dropout = !plan.flash_attention();
+  const bool dropout = !plan.flash_attention(), eager = plan.transformers() && plan.runs_eagerly();
   // norms' and GEMMs' inputs, masks
-  const double whole = m.blocks * (2 * h + 2 * h + 2 * h + 2 * h + (dropout ? 2 * h : 0));
+  double whole = m.blocks * (2 * h + 2 * h + 2 * h + 2 * h + (dropout ? 2 * h : 0));
+  // RMSNorm by operations: the input in FP32, what it becomes before the weight, and after it; LayerNorm is one kernel.
+  if (eager) whole = m.blocks * (m.gated ? 8 * h + 8 * h : 4 * h + 4 * h + (m.composed_gelu ? 2 * h : 0));
   double split = (2 * (q + kv) + 2 * d(m.value_width())) * m.projection_share();
-  const auto mlp = [&](double width) { return m.gated ? 6 * width : 4 * width; };
+  // Kernels of their own keep what fused ones compute again: SiLU's result; of GPT-2's GELU half its input, tanh and the
+  // sum that it multiplies with.
+  const auto mlp = [&](double width) {
+    if (m.gated) return (eager ? 8 : 6) * width;
+    return (eager && m.composed_gelu ? 10 : 4) * width;
+  };
   double experts = 0;
   if (moe) {
     split += mlp(d(m.shared_ffn));
@@ -133,8 +140,13 @@ StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, 
   }
   if (stage == 0) memory.activations += held * tokens * 2 * d(m.hidden) / (plan.sequence_parallel ? d(plan.tp) : 1);
   // BF16, and FP32 that its gradient replaces; PyTorch's cross entropy keeps the gradient of both beside.
+  const bool eager = plan.transformers() && plan.runs_eagerly();
   if (stage == plan.pp - 1)
-    memory.logits = tokens * d(m.vocab) / d(plan.tp) * (1 + d(plan.mtp)) * (plan.framework == "torchtitan" ? 12 : 6);
+    memory.logits =
+        tokens * d(m.vocab) / d(plan.tp) * (1 + d(plan.mtp)) * (eager || plan.framework == "torchtitan" ? 12 : 6);
+  // Gradients of one pass that nobody sums up come into being where activations and logits have been.
+  if (plan.transformers() && plan.ranks() == 1 && plan.micro_batches() == 1)
+    memory.gradients = std::max(0.0, memory.gradients - memory.activations - memory.logits);
   if (plan.gathers_per_pass())
     memory.parameters += 2 * 2 * (own.dense + own.expert) / std::max(1.0, d(layers.dense + layers.moe));
   memory.other = card.reserved + card.fragmentation * (memory.activations + memory.logits);

@@ -115,7 +115,7 @@ std::string describe(const Plan& plan) {
   if (plan.bucket > 0) text += fmt::format(", bucket {} MiB", plan.bucket);
   if (plan.compression.any()) text += fmt::format(", gradients by {}", name(plan.compression));
   if (plan.overlap == 0) text += ", no overlap";
-  if (plan.eager != 0) text += ", eager";
+  if (plan.runs_eagerly()) text += ", eager";
   if (plan.schedule != Schedule::k1F1B) text += fmt::format(", {}", name(plan.schedule));
   return text;
 }
@@ -140,7 +140,7 @@ Status check_plan(const Model& model, const Plan& plan) {
   if (plan.bucket < 0 || plan.bucket > (std::int64_t{1} << 20))
     return bad_input("--bucket {}: 0 (the framework's default) to 1048576 MiB", plan.bucket);
   if (plan.overlap != 0 && plan.overlap != 1) return bad_input("--overlap {}: 0 or 1", plan.overlap);
-  if (plan.eager != 0 && plan.eager != 1) return bad_input("--eager {}: 0 or 1", plan.eager);
+  if (plan.eager < -1 || plan.eager > 1) return bad_input("--eager {}: 0 or 1", plan.eager);
   if (plan.compression.any() && plan.zero > 0)
     return bad_input("--compress {} needs --zero 0: DDP's hooks compress gradients that every replica keeps",
                      name(plan.compression));

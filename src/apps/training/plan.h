@@ -68,7 +68,7 @@ struct Plan {
   bool sequence_parallel = true;   // where tp > 1
   std::int64_t bucket = 0;         // MiB of gradients that are reduced at once; 0: the framework's default
   std::int64_t overlap = 1;        // 1: gradients and weights travel beside the passes; 0: between them
-  std::int64_t eager = 0;          // 1: a kernel per operation, as PyTorch runs a model that is not compiled
+  std::int64_t eager = -1;         // 1: a kernel per operation, as PyTorch runs a model that is not compiled; -1: as usual
   std::string precision = "bf16";  // of GEMMs: bf16, fp8, fp4
   int gradient_bytes = 4;          // per gradient, held and reduced
   int more_gradient_bytes = 0;     // per gradient, held beside: DeepSpeed's BF16 optimizer keeps sums and copies
@@ -92,8 +92,11 @@ struct Plan {
   bool gathers_per_pass() const { return zero == 3 && pp == 1; }
   std::int64_t micro_batches() const { return global_batch / (dp * micro_batch); }
   bool flash_attention() const { return software >= 2023; }
+  bool transformers() const { return framework == "transformers"; }
+  // Hugging Face's models are not compiled unless their user does it.
+  bool runs_eagerly() const { return eager < 0 ? transformers() : eager != 0; }
   // PyTorch's own attention is FlashAttention-2 until today.
-  bool flash2() const { return software < 2024 || framework == "torchtitan"; }
+  bool flash2() const { return software < 2024 || framework == "torchtitan" || transformers(); }
   bool since(int year, int its_month) const { return software > year || (software == year && month >= its_month); }
   // cuDNN fuses learnable softmax sinks in training's layouts from 9.18 on (TransformerEngine pull request 2568).
   bool sinks_unfused() const { return !since(2026, 4); }

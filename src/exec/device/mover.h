@@ -103,21 +103,25 @@ class BlockMover : protected BlockWaits<Machine> {
   }
 
   WEFT_DEVICE void move_memory(const FlatOperation& o) {
-    constexpr int kAtOnce = sizeof(Computed<T>) > sizeof(T) ? 2 : 4;
+    constexpr int kAtOnce = sizeof(Computed<T>) > sizeof(T) ? 4 : 8;
     const Operands& all = machine_.operands();
     const std::int64_t step = machine_.threads(), whole = aligned(o) ? o.bytes / 16 : 0;
     std::int64_t u = machine_.thread();
     for (; u + (kAtOnce - 1) * step < whole; u += kAtOnce * step) {
       Lanes<T> sums[kAtOnce];
-      for (int s = 0; s < o.sources; ++s)
+      for (int s = 0; s < o.sources; ++s) {
+        Pack packs[kAtOnce];  // all of them under way before the first is waited for
+        for (int k = 0; k < kAtOnce; ++k)
+          packs[k] = machine_.load(reinterpret_cast<const Pack*>(all.source[s]) + u + k * step);
         for (int k = 0; k < kAtOnce; ++k) {
-          Lanes<T> next = Lanes<T>::widen(machine_.load(reinterpret_cast<const Pack*>(all.source[s]) + u + k * step));
+          Lanes<T> next = Lanes<T>::widen(packs[k]);
           if (frame_.scales) next.scale(all.scale[s]);
           if (s == 0)
             sums[k] = next;
           else
             sums[k].combine(frame_.op, next);
         }
+      }
       for (int k = 0; k < kAtOnce; ++k) {
         const Pack sum = sums[k].narrow();
         for (int d = 0; d < o.destinations; ++d)
