@@ -488,9 +488,10 @@ Command add_train(CLI::App& app) {
   sub->add_option(
       "--bucket", plan.bucket,
       "MiB of gradients that are reduced at once (default: DDP's 25 or Megatron-LM's rule); not for ZeRO 3");
-  sub->add_option("--eager", plan.eager,
-                  "1: a kernel per operation, as PyTorch runs a model that is not compiled; 0: compiled (default: 1 with "
-                  "--software transformers)")
+  sub->add_option(
+         "--eager", plan.eager,
+         "1: a kernel per operation, as PyTorch runs a model that is not compiled; 0: compiled (default: 1 with "
+         "--software transformers)")
       ->check(CLI::Range(0, 1));
   sub->add_option("--overlap", plan.overlap, "0: gradients and weights do not travel beside the passes")
       ->capture_default_str();

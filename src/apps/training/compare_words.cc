@@ -114,11 +114,18 @@ std::string in_words(const Comparison& c, bool every_row) {
   const Spread dense = of(false, model_error), moe = of(true, model_error);
   const Spread other = of(false, other_error), other_moe = of(true, other_error);
   const auto answered = std::ranges::count_if(c.rows, [](const Compared& r) { return r.skipped.empty(); });
-  text += fmt::format(
-      "Of {} measured steps, {} are answered: dense models to {:.1f} % (median; {:.1f} % at 90 %), MoE to {:.1f} % "
-      "({:.1f} %); by levels of other sources alone dense to {:.1f} % ({:.1f} %), MoE to {:.1f} % ({:.1f} %).\n\n",
-      c.rows.size(), answered, 100 * dense.median, 100 * dense.ninety, 100 * moe.median, 100 * moe.ninety,
-      100 * other.median, 100 * other.ninety, 100 * other_moe.median, 100 * other_moe.ninety);
+  const auto kinds = [](const Spread& d, const Spread& m) {
+    std::string words;
+    if (d.rows > 0)
+      words += fmt::format("dense models to {:.1f} % (median; {:.1f} % at 90 %)", 100 * d.median, 100 * d.ninety);
+    if (d.rows > 0 && m.rows > 0) words += ", ";
+    if (m.rows > 0) words += fmt::format("MoE to {:.1f} % ({:.1f} %)", 100 * m.median, 100 * m.ninety);
+    return words;
+  };
+  text += fmt::format("Of {} measured steps, {} are answered", c.rows.size(), answered);
+  if (answered > 0)
+    text += fmt::format(": {}; by levels of other sources alone {}", kinds(dense, moe), kinds(other, other_moe));
+  text += ".\n\n";
   text += table_of_sets(c);
   if (c.pairs > 0)
     text += fmt::format(

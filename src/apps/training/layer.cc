@@ -364,8 +364,8 @@ Result<LayerTime> predict_time(const Model& model, const Plan& plan, const Card&
 }
 
 Result<LayerTime> output_time(const Model& model, const Plan& plan, const Card& card, Traffic& traffic) {
-  // Matrices whose rows are not a multiple of 16 bytes miss Hopper's and Blackwell's own instructions: a vocabulary that
-  // nobody pads. Rate: of training steps of GPT-2 on H200 (bench/results/2026-11-26-h200.md).
+  // Matrices whose rows are not a multiple of 16 bytes miss Hopper's and Blackwell's own instructions: a vocabulary
+  // that nobody pads. Rate: of training steps of GPT-2 on H200 (bench/results/2026-11-26-h200.md).
   constexpr double kUnaligned = 130e12;
   Card aligned = card;
   if (plan.transformers() && plan.runs_eagerly() && model.vocab % 8 != 0)

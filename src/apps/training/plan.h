@@ -65,10 +65,10 @@ struct Plan {
   Recompute recompute = Recompute::kNone;
   double recompute_share = 1;  // of the layers that `recompute` holds for (Megatron-LM's --recompute-num-layers)
   Schedule schedule = Schedule::k1F1B;
-  bool sequence_parallel = true;   // where tp > 1
-  std::int64_t bucket = 0;         // MiB of gradients that are reduced at once; 0: the framework's default
-  std::int64_t overlap = 1;        // 1: gradients and weights travel beside the passes; 0: between them
-  std::int64_t eager = -1;         // 1: a kernel per operation, as PyTorch runs a model that is not compiled; -1: as usual
+  bool sequence_parallel = true;  // where tp > 1
+  std::int64_t bucket = 0;        // MiB of gradients that are reduced at once; 0: the framework's default
+  std::int64_t overlap = 1;       // 1: gradients and weights travel beside the passes; 0: between them
+  std::int64_t eager = -1;  // 1: a kernel per operation, as PyTorch runs a model that is not compiled; -1: as usual
   std::string precision = "bf16";  // of GEMMs: bf16, fp8, fp4
   int gradient_bytes = 4;          // per gradient, held and reduced
   int more_gradient_bytes = 0;     // per gradient, held beside: DeepSpeed's BF16 optimizer keeps sums and copies

@@ -222,6 +222,31 @@ TEST(Compare, ARowThatCannotBeAnsweredIsNamedAndAllOthersAreAnswered) {
             std::string::npos);
 }
 
+// Rows of bench/results/2026-11-26-h200-steps.csv and -steps-kept.csv, measured by bench/gpu/training_steps.py: of
+// models that are not compiled, with gradients made after the peak, with a vocabulary that is not padded.
+TEST(Compare, StepsOfTransformersModelsOnAnH200AreAsMeasured) {
+  const std::string columns =
+      "id,model,layers,hidden,heads,kv_heads,ffn,vocab,tied,seq,gbs,mbs,gpus,gpu,precision,gradient_bytes,"
+      "optimizer_bytes,tp,pp,dp,recompute,overlap,step_s,mem_gib,software\n";
+  const auto found = compare_text(
+      "t.csv",
+      columns +
+          R"(G2,gpt2,12,768,12,12,3072,50257,1,1024,32,32,1,H200,bf16,2,4,1,1,1,none,eager,0.16085,38.332,transformers 2026.10
+G7,qwen2.5-1.5b,28,1536,12,2,8960,151936,1,4096,2,2,1,H200,bf16,2,4,1,1,1,none,eager,0.22531,46.404,transformers 2026.10
+G10,llama-3.1-8b,32,4096,32,8,14336,128256,0,4096,1,1,1,H200,bf16,2,4,1,1,1,none,eager,0.44360,76.840,transformers 2026.10
+G15,llama-3.2-1b,16,2048,32,8,8192,128256,1,2048,4,4,1,H200,bf16,2,4,1,1,1,none,compiled,0.14147,24.307,transformers 2026.10
+G104,llama2-7b,32,4096,32,32,11008,32000,0,4096,2,2,1,H200,bf16,2,4,1,1,1,none,eager,0.77535,87.711,transformers 2026.10
+G105,llama2-7b,32,4096,32,32,11008,32000,0,2048,8,8,1,H200,bf16,2,4,1,1,1,full,eager,1.84327,55.062,transformers 2026.10
+)");
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->rows.size(), 6U);
+  for (const Compared& row : found->rows) {
+    EXPECT_TRUE(row.skipped.empty()) << row.id << ": " << row.skipped;
+    EXPECT_NEAR(row.error(), 0, 0.05) << row.id;
+    EXPECT_NEAR(row.memory_predicted / row.memory, 1, 0.06) << row.id;
+  }
+}
+
 TEST(Best, KeepsWhatTheAskerFixedAndSaysWhichPlansAreEqual) {
   const auto on = machine("dgx-h100:nodes=2");
   Traffic traffic(*on);
