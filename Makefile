@@ -14,7 +14,7 @@ TORCH ?= 2.13.0
 TORCH_FOLDER := build/torch$(if $(filter-out 2.13.0,$(TORCH)),-$(TORCH))
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements deaths strangers fuzz chaos deb dist dist-check slurm reference python torch web clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements deaths strangers fuzz chaos deb dist dist-check slurm reference python torch site web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -120,6 +120,12 @@ torch: configure ## build backend="weft" of torch.distributed, install it into b
 	cd python/torch && WEFT_PREFIX=$(CURDIR)/$(TORCH_FOLDER)/prefix $(CURDIR)/$(TORCH_FOLDER)/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w $(CURDIR)/$(TORCH_FOLDER) .
 	$(TORCH_FOLDER)/venv/bin/python -m pip install -q --force-reinstall --no-deps $(TORCH_FOLDER)/weft_comm_torch-*.whl
 	WEFT=$(CURDIR)/build/weft $(TORCH_FOLDER)/venv/bin/python -m pytest -q python/torch/tests
+
+site: configure ## make the documentation site in build/site/html: all pages, search, the explorer (needs pip)
+	cmake --build --preset release --target weft
+	python3 -m venv build/site/venv
+	build/site/venv/bin/python -m pip install -q sphinx myst-parser furo sphinx-copybutton
+	build/site/venv/bin/python scripts/make-site build/site
 
 web: configure ## make the explorer's core in web/prebuilt anew (needs clang-19; see scripts/build-web)
 	scripts/build-web
