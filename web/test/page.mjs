@@ -42,7 +42,7 @@ await open("view=stepper");
 const change = (id, value) => run(`{ const e = document.getElementById("${id}"); e.value = ${JSON.stringify(value)}; e.dispatchEvent(new Event("change", { bubbles: true })); }`);
 await change("w-collective", "reduce_scatter");
 await settled();
-check("a changed word", await answer(), command("reduce_scatter").answer);
+check("a changed word", await answer(), command("reduce_scatter", "--on", "pcie-4x3090").answer);
 check("the address has the question", await run("location.hash"), "collective=reduce_scatter");
 await run("history.back()");
 await settled();
