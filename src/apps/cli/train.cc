@@ -428,14 +428,19 @@ namespace {
 
 void group(CLI::App& sub) {
   group_options(sub, "The machine", {"--on", "--fault", "--cards", "--software"});
-  group_options(sub, "The plan", {"--tp", "--pp", "--vp", "--dp", "--ep", "--cp", "--zero", "--schedule"});
+  group_options(
+      sub, "The plan",
+      {"--tp",  "--pp",    "--vp",     "--dp",       "--ep",       "--etp",    "--dispatcher",   "--overlap-experts",
+       "--cp",  "--cp-by", "--zero",   "--shard",    "--schedule", "--layout", "--first-layers", "--last-layers",
+       "--mtp", "--lora",  "--freeze", "--optimizer"});
   group_options(sub, "The batch", {"--micro-batch", "--global-batch", "--seq"});
   group_options(sub, "How it computes", {"--precision", "--recompute", "--eager", "--optimizer-bytes"});
   group_options(sub, "How gradients travel", {"--bucket", "--overlap", "--compress", "--gradient-bytes"});
   group_options(sub, "The whole run",
                 {"--tokens", "--price", "--failures", "--checkpoint-time", "--checkpoint-every", "--restart-time",
                  "--repair-time", "--spares"});
-  group_options(sub, "Questions", {"--best", "--top", "--sensitivity", "--compare", "--config", "--vocab"});
+  group_options(sub, "Questions",
+                {"--best", "--top", "--sensitivity", "--fit", "--compare", "--fit-levels", "--config", "--vocab"});
   group_options(sub, "Output", {"--json", "--timeline", "--svg", "--curves"});
 }
 
@@ -463,6 +468,9 @@ Command add_train(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--ep", plan.ep, "ranks that experts are spread over")->capture_default_str();
   sub->add_option("--etp", plan.etp, "ranks that share the matrices of an expert")->capture_default_str();
+  sub->add_option("--overlap-experts", plan.overlap_experts,
+                  "1: tokens travel to their experts beside another micro-batch's computing (DualPipe)")
+      ->capture_default_str();
   sub->add_option("--dispatcher", spec->words.dispatcher,
                   "of tokens to experts: alltoall, or once to each node as deepep and hybridep")
       ->capture_default_str();

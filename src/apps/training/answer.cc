@@ -74,7 +74,8 @@ bool set_number(Words& words, std::string_view name, std::int64_t value) {
                                       {"seq", &plan.seq},
                                       {"bucket", &plan.bucket},
                                       {"overlap", &plan.overlap},
-                                      {"eager", &plan.eager}})
+                                      {"eager", &plan.eager},
+                                      {"overlap-experts", &plan.overlap_experts}})
     if (plain == known) return *number = value, true;
   if (plain == "software") return words.software = std::to_string(value), true;
   if (plain == "gradient-bytes") return plan.gradient_bytes = static_cast<int>(value), true;
@@ -108,7 +109,8 @@ Result<Words> parse_words(std::string_view text) {
     if (!set_number(words, key, 0))
       return bad_input(
           "{}: '{}' is none of tp, pp, vp, dp, ep, etp, cp, zero, shard, micro-batch, global-batch, seq, bucket, "
-          "overlap, eager, first-layers, last-layers, layout, mtp, lora, freeze, optimizer, optimizer-bytes, "
+          "overlap, overlap-experts, eager, first-layers, last-layers, layout, mtp, lora, freeze, optimizer, "
+          "optimizer-bytes, "
           "gradient-bytes, cp-by, dispatcher, software, recompute, schedule, compress, precision",
           shown(text), shown(key));
     WEFT_TRY(const std::int64_t number, parse_integer(key, value, 0, std::int64_t{1} << 31));

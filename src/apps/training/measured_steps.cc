@@ -304,6 +304,7 @@ Result<Plan> plan_of(const StepTable& table, const StepLine& line, std::int64_t 
     WEFT_TRY(Layout read, parse_layout(layout));
     p.layout = std::move(read.layers), p.mtp = std::max(p.mtp, read.mtp);
   }
+  if (p.ep > 1 && (has(overlap, "DualPipe") || has(overlap, "EP overlap on"))) p.overlap_experts = 1;
   const std::string words = table.text(line, "dispatcher") + " " + overlap;
   if (has(words, "HybridEP") || has(words, "hybridep"))
     p.dispatcher = Dispatcher::kHybridEp;

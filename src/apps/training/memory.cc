@@ -130,6 +130,7 @@ StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, 
   if (plan.schedule == Schedule::kZeroBubble2) held = d(std::min(plan.micro_batches(), 2 * plan.pp));
   if (plan.vp > 1)
     held = std::min(d(plan.micro_batches()), d((plan.pp - stage - 1) * 2 + (plan.vp - 1) * plan.pp + 1) / d(plan.vp));
+  if (plan.overlap_experts != 0) held += 1;  // the micro-batch whose pass goes beside
   Plan kept = plan;
   memory.activations =
       held * tokens *

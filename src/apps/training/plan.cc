@@ -112,6 +112,7 @@ std::string describe(const Plan& plan) {
   if (plan.optimizer != Optimizer::kAdam) text += fmt::format(", {}", name(plan.optimizer));
   if (plan.cp > 1 && plan.context_by != ContextBy::kRing) text += fmt::format(", cp by {}", name(plan.context_by));
   if (plan.ep > 1 && plan.dispatcher != Dispatcher::kAllToAll) text += fmt::format(", {}", name(plan.dispatcher));
+  if (plan.overlap_experts != 0) text += ", experts' tokens beside another micro-batch";
   if (plan.bucket > 0) text += fmt::format(", bucket {} MiB", plan.bucket);
   if (plan.compression.any()) text += fmt::format(", gradients by {}", name(plan.compression));
   if (plan.overlap == 0) text += ", no overlap";
@@ -140,6 +141,11 @@ Status check_plan(const Model& model, const Plan& plan) {
   if (plan.bucket < 0 || plan.bucket > (std::int64_t{1} << 20))
     return bad_input("--bucket {}: 0 (the framework's default) to 1048576 MiB", plan.bucket);
   if (plan.overlap != 0 && plan.overlap != 1) return bad_input("--overlap {}: 0 or 1", plan.overlap);
+  if (plan.overlap_experts != 0 && plan.overlap_experts != 1)
+    return bad_input("--overlap-experts {}: 0 or 1", plan.overlap_experts);
+  if (plan.overlap_experts == 1 && (plan.ep == 1 || plan.micro_batches() < 2))
+    return bad_input("--overlap-experts 1 needs --ep of at least 2, and two micro-batches; here --ep {}, {} of them",
+                     plan.ep, plan.micro_batches());
   if (plan.eager < -1 || plan.eager > 1) return bad_input("--eager {}: 0 or 1", plan.eager);
   if (plan.compression.any() && plan.zero > 0)
     return bad_input("--compress {} needs --zero 0: DDP's hooks compress gradients that every replica keeps",

@@ -61,6 +61,9 @@ struct Plan {
   Optimizer optimizer = Optimizer::kAdam;
   ContextBy context_by = ContextBy::kRing;
   Dispatcher dispatcher = Dispatcher::kAllToAll;
+  // 1: tokens travel to their experts beside the computing of another micro-batch (DualPipe; Megatron-LM's
+  // --overlap-moe-expert-parallel-comm).
+  std::int64_t overlap_experts = 0;
   std::int64_t micro_batch = 1, global_batch = 1, seq = 0;
   Recompute recompute = Recompute::kNone;
   double recompute_share = 1;  // of the layers that `recompute` holds for (Megatron-LM's --recompute-num-layers)

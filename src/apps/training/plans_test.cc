@@ -222,6 +222,26 @@ TEST(Compare, ARowThatCannotBeAnsweredIsNamedAndAllOthersAreAnswered) {
             std::string::npos);
 }
 
+// DeepSeek-V3 trained at 1,540 tokens a second and GPU (arXiv 2412.19437: 180,000 H800-hours a trillion tokens) with
+// its tokens' way to the experts hidden, which without that takes a quarter of the step.
+TEST(Experts, TokensThatTravelBesideAnotherMicroBatchAreHidden) {
+  const auto on = machine("dgx-h100:nodes=16,net=ib-ndr");
+  const Model m = load_model("deepseek-v3").value();
+  Plan plan{.pp = 2, .dp = 64, .ep = 64, .micro_batch = 1, .global_batch = 2048, .seq = 4096};
+  plan.dispatcher = Dispatcher::kDeepEp;
+  const Step exposed = step_of(m, plan, *on);
+  plan.overlap_experts = 1;
+  const Step hidden = step_of(m, plan, *on);
+  EXPECT_LT(hidden.seconds, 0.9 * exposed.seconds);
+  EXPECT_LT(hidden.parts.expert, 0.2 * exposed.parts.expert);
+  EXPECT_GT(hidden.parts.expert, 0);                       // the pipeline's ends
+  EXPECT_GT(hidden.parts.gemm, 1.1 * exposed.parts.gemm);  // beside, computing has fewer multiprocessors
+  plan.ep = 1;
+  const Status refused = check_plan(m, plan);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("--overlap-experts 1 needs --ep of at least 2"), std::string::npos);
+}
+
 // Rows of bench/results/2026-11-26-h200-steps.csv and -steps-kept.csv, measured by bench/gpu/training_steps.py: of
 // models that are not compiled, with gradients made after the peak, with a vocabulary that is not padded.
 TEST(Compare, StepsOfTransformersModelsOnAnH200AreAsMeasured) {
