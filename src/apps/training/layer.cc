@@ -274,6 +274,8 @@ class Layer {
       for (int norm = 0; norm < 2; ++norm) chain(18 * each, 7);
     else
       kernel(2 * 2 * each);
+    if (m_.head_norms && plan_.runs_eagerly())
+      chain(36 * d(m_.query_width() + m_.kv_width()) / d(plan_.tp) * m_.projection_share(), 14);
     kernel(2 * (plan_.flash_attention() ? 3 : 5) * each);
     // GPT-2's dropout of transformers, behind both blocks: input, output, a mask of a byte.
     if (m_.composed_gelu && plan_.transformers()) kernel(2.5 * each);

@@ -238,7 +238,7 @@ Result<Model> model_of(const StepTable& table, const StepLine& line) {
   if (m.experts == 0 && m.ffn > 0 && m.ffn < m.hidden) return wrong("ffn", m.ffn, "is less than hidden");
   const bool gpt = name.starts_with("gpt") || name.starts_with("mpt") || name.starts_with("nemotron");
   m.gated = !gpt;
-  m.composed_gelu = name.starts_with("gpt2");
+  m.composed_gelu = name.starts_with("gpt2"), m.head_norms = name.starts_with("qwen3");
   WEFT_TRY(const std::int64_t tied, table.count(line, "tied", name.starts_with("gpt") || name.starts_with("mpt")));
   m.tied = tied != 0;
   return uniform_model(std::move(m));

@@ -36,6 +36,7 @@ double activation_bytes_of_layer(const Model& m, const Plan& plan, bool moe) {
   // RMSNorm by operations: the input in FP32, what it becomes before the weight, and after it; LayerNorm is one kernel.
   if (eager) whole = m.blocks * (m.gated ? 8 * h + 8 * h : 4 * h + 4 * h + (m.composed_gelu ? 2 * h : 0));
   double split = (2 * (q + kv) + 2 * d(m.value_width())) * m.projection_share();
+  if (eager && m.head_norms) split += 6 * (q + d(m.kv_width())) * m.projection_share();
   // Kernels of their own keep what fused ones compute again: SiLU's result; of GPT-2's GELU half its input, tanh and
   // the sum that it multiplies with.
   const auto mlp = [&](double width) {

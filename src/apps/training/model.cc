@@ -68,7 +68,7 @@ Result<Model> training_model(std::string_view file, const models::Model& from) {
   m.seq = from.seq;
   m.positions = from.positions;
   m.gated = from.gated;
-  m.composed_gelu = from.composed_gelu;
+  m.composed_gelu = from.composed_gelu, m.head_norms = from.head_norms;
   m.tied = from.tied;
   const models::Layer* attention = attention_of(from);
   if (attention == nullptr)

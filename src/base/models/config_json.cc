@@ -183,6 +183,7 @@ Model read_model(Keys& keys, const Family& family, const std::string& type, cons
   m.tied = keys.flag("tie_word_embeddings", description.value("tied", false));
   m.gated = keys.flag("gated_mlp",
                       description.contains("gated") ? description["gated"].get<bool>() : gated_by_activation(keys));
+  m.head_norms = description.value("head_norms", false) || keys.flag("use_qk_norm", false);
   m.composed_gelu = keys.word({"activation_function"}) == "gelu_new";
   if (description.value("learned_positions", false)) m.positions = m.seq;
   if (const std::int64_t width = keys.count_or({"word_embed_proj_dim"}, m.hidden); width != m.hidden)

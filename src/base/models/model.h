@@ -109,6 +109,7 @@ struct Model {
   std::int64_t context = 0;         // that an engine allows: `seq` with rotary scaling; 0: the file names none
   std::int64_t positions = 0;       // learned position embeddings; 0: rotary or none
   std::int64_t embedding = 0;       // width of the embedding, where it is not `hidden`; 0: it is
+  bool head_norms = false;          // queries and keys are normalised before they meet
   bool composed_gelu = false;       // GPT-2's gelu_new, which transformers composes of eight operations
   bool gated = true;                // three matrices in an MLP (SwiGLU) instead of two
   bool tied = false;                // output layer and embedding share their weights
