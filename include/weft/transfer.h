@@ -221,7 +221,8 @@ class Agent {
   // The same with these regions only; who loads it keeps those that it knows besides. Errors: one is not registered.
   Result<std::string> metadata(std::span<const Registration> regions) const;
   // Reads a peer's metadata; returns its name. A peer that has restarted replaces its former self: lists and requests
-  // made before fail. Errors: malformed, another key, another layout, another version.
+  // made before fail; so do those of a peer whose connection had broken, which is made anew. Errors: malformed, another
+  // key, another layout, another version.
   Result<std::string> load(std::string_view metadata);
   Status forget(const std::string& peer);
   // Whether the peer is there, as far as can be known without asking it. Errors: kNotFound: no such peer; kPeerDied and
@@ -231,12 +232,13 @@ class Agent {
   Result<std::string> explain(const std::string& peer) const;
 
   // Checks a list once; costs O(rows). `peer` empty: this agent's own regions. Errors: no such peer or region, a row
-  // that ends past its region, overlapping elements, an element across pages of a fenced region.
+  // that ends past its region, elements of a row that overlap, an element across pages of a fenced region.
   Result<Prepared> prepare(const std::string& peer, std::span<const Rows> rows) const;
   // The same from addresses, of memory only; elements at equal distances become one row. Errors: kNotFound where no
   // region has the memory of an element; else as above.
   Result<Prepared> prepare_addresses(const std::string& peer, std::span<const Extent> extents) const;
-  // `local`: of this agent's memory. Errors: the lists do not match.
+  // `local`: of this agent's memory. Errors: the lists do not match; bytes would be written twice, by rows that overlap
+  // or a block that is named twice (what is only read may repeat).
   Result<Request> make(Op op, const Prepared& local, const Prepared& remote, const RequestOptions& options = {});
   // Instead of Options::costs from here on, and for the paths of peers that are loaded later.
   void set_costs(Costs costs);
@@ -253,7 +255,8 @@ class Agent {
   State wait(Request& request, std::chrono::milliseconds limit);
   // Ends a running request as cancelled: no byte of it arrives afterwards, here or there. Errors: it is not running;
   // kTimeout: the peer has not confirmed what was written so far, and the request runs on until it has, for at most a
-  // second, in which poll() is to be called. Then the connection to the peer is cut.
+  // second, in which poll() is to be called. Then the connection to the peer is cut; a peer that was stopped in the
+  // middle of a copy completes that piece, at most 256 KiB, when it goes on, before anything that is written later.
   Status cancel(Request& request);
 
   // Notifications of one peer arrive in the order of its sends, each once. Errors: no such peer, or its queue is full

@@ -209,7 +209,7 @@ def test_a_lease_ends_at_its_deadline_and_with_its_connection():
             time.sleep(0.01)
         assert there.counters()["leases"] == 0
         client.put([3] * 32, memory)
-        with pytest.raises(weftcomm.Mismatch, match="store 'store' at .* has been given to another owner"):
+        with pytest.raises(weftcomm.Mismatch, match="store 'store' at .* has been released, or given to another owner"):
             short.read(lease, memory)
         with pytest.raises(weftcomm.InvalidArgument, match="it has ended, or its deadline has passed"):
             short.extend(lease)

@@ -89,7 +89,7 @@ def test_a_stale_page_fails_and_names_itself():
     request.run()
     assert pages.array()[page.number * PAGE] == 1
     owner.release(pages, page)
-    with pytest.raises(weftcomm.Mismatch, match="peer 'owner': page 0 of region 0 has been given to another owner"):
+    with pytest.raises(weftcomm.Mismatch, match="peer 'owner': page 0 of region 0 has been released, or given to another owner"):
         request.run()
     assert request.state == "failed"
 

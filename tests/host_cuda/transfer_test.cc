@@ -138,7 +138,7 @@ TEST_P(GpuTransfer, AGpuAndAnotherProcessReadAndWriteEachOthersMemoryByEveryPath
   EXPECT_TRUE(holds(gpu, 5));
   ++table.generations[7];
   EXPECT_EQ(move(*agent, Op::kWrite, gpu.region, "server", 3, table).message,
-            "peer 'server': page 7 of region 3 has been given to another owner");
+            "peer 'server': page 7 of region 3 has been released, or given to another owner");
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, GpuTransfer, testing::Values("shared memory", "tcp", "ucx"), [](const auto& info) {

@@ -186,7 +186,8 @@ TEST_P(KvServer, ALeaseEndsAtItsDeadlineAndItsReaderIsRefused) {
   const Status late = client.read(*lease, mine);
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, Code::kMismatch);
-  EXPECT_NE(late.error().message.find("has been given to another owner"), std::string::npos) << late.error().message;
+  EXPECT_NE(late.error().message.find("has been released, or given to another owner"), std::string::npos)
+      << late.error().message;
   EXPECT_EQ(client.extend(*lease).error().code, Code::kNotFound);
   EXPECT_FALSE(client.write(*writing, mine));
   const auto committed = writing->commit();

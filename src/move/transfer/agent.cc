@@ -167,14 +167,18 @@ Result<std::string> Agent::load(std::string_view bytes) {
     return bad_input("peer '{}' has pages of another layout than this agent ('{}')", m.name, s.options.layout);
   if (m.name == s.options.name) return bad_input("peer '{}' has this agent's own name", m.name);
   const auto known = s.peers.find(m.name);
-  if (known != s.peers.end() && known->second->metadata.nonce == m.nonce && !known->second->problem()) {
+  const auto serves = [](const Peer& peer) {
+    return !peer.problem() && (peer.line == nullptr || (!peer.line->over() && peer.line->advance()));
+  };
+  if (known != s.peers.end() && known->second->metadata.nonce == m.nonce && serves(*known->second)) {
     WEFT_CHECK(add_targets(*known->second, m, s.meeting));
     return m.name;
   }
   WEFT_TRY(auto peer, meet(m, s.meeting));
   if (known != s.peers.end())
     known->second->leave({Code::kNotFound, Blame::kOperation,
-                          fmt::format("{} has restarted since this list was prepared", known->second->name)});
+                          fmt::format("{} has {} since this list was prepared", known->second->name,
+                                      known->second->metadata.nonce == m.nonce ? "been connected anew" : "restarted")});
   s.peers[m.name] = std::move(peer);
   return m.name;
 }
@@ -250,6 +254,7 @@ Status Agent::post(Request& request, std::optional<std::string_view> notify) {
   if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr) return bad_input("a request that was never made");
+  if (request.work_->local->peer != state_->self) return bad_input("the request was made by another agent");
   if (request.work_->state == State::kRunning)
     return bad_input("the request is running: it can be posted again after its end");
   if (notify && notify->size() > kMostNotification)
@@ -307,6 +312,7 @@ Status Agent::cancel(Request& request) {
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr || request.work_->state != State::kRunning)
     return bad_input("the request is not running");
+  if (request.work_->local->peer != state_->self) return bad_input("the request was made by another agent");
   detail::Work& w = *request.work_;
   w.stop(State::kCancelled,
          {Code::kAborted, Blame::kOperation,

@@ -74,6 +74,34 @@ class Pair : public testing::TestWithParam<std::string> {
   std::optional<Request> last;
 };
 
+TEST_P(Pair, WhatWouldBeWrittenTwiceIsRefusedAndWhatIsReadMayRepeat) {
+  const Prepared overlap = local({{mine.region, 0, 100, 100, 1}, {mine.region, 50, 100, 100, 1}});
+  const Prepared two = remote({{theirs.region, 0, 100, 100, 2}});
+  const auto twice = a->make(Op::kRead, overlap, two);
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().message, "the local list writes the bytes from 50 of region 0 twice");
+  EXPECT_TRUE(a->make(Op::kWrite, overlap, two));
+  const Prepared blocks = local({{mine.region, 0, kPage, kPage, 8}}),
+                 others = remote({{theirs.region, 0, kPage, kPage, 8}});
+  const std::vector<std::uint32_t> named{0, 3, 3}, apart{0, 1, 2};
+  const auto again = a->make(Op::kRead, blocks, others, {.local_blocks = named, .remote_blocks = apart});
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().message, "local block 3 is written twice by one request");
+  EXPECT_TRUE(a->make(Op::kRead, blocks, others, {.local_blocks = apart, .remote_blocks = named}));
+  // Rows of one distance in each other's gaps, as layers of a cache, share nothing.
+  const Prepared layers = local({{mine.region, 0, 100, 300, 4}, {mine.region, 100, 100, 300, 4}});
+  EXPECT_TRUE(a->make(Op::kRead, layers, remote({{theirs.region, 0, 100, 100, 8}})));
+}
+
+TEST_P(Pair, ARequestIsOfTheAgentThatMadeIt) {
+  Request request =
+      *a->make(Op::kRead, local({{mine.region, 0, 100, 100, 1}}), remote({{theirs.region, 0, 100, 100, 1}}));
+  const Status foreign = b->post(request);
+  ASSERT_FALSE(foreign);
+  EXPECT_EQ(foreign.error().message, "the request was made by another agent");
+  EXPECT_TRUE(a->post(request));
+}
+
 TEST_P(Pair, ReadsAndWritesMoveWholeRegions) {
   const Prepared l = local({{mine.region, 0, kSize}}), r = remote({{theirs.region, 0, kSize}});
   ASSERT_EQ(run(Op::kRead, l, r), State::kDone) << last->error().message;
@@ -127,8 +155,8 @@ TEST_P(Pair, APageThatWasGivenToAnotherOwnerCanBeNeitherReadNorWritten) {
   fill(mine, 4);
   for (const Op op : {Op::kWrite, Op::kRead}) {
     ASSERT_EQ(run(op, l, r, options), State::kFailed);
-    EXPECT_EQ(last->error().message,
-              "peer 'b': page " + std::to_string(page.index) + " of region 1 has been given to another owner");
+    EXPECT_EQ(last->error().message, "peer 'b': page " + std::to_string(page.index) +
+                                         " of region 1 has been released, or given to another owner");
   }
   EXPECT_EQ(std::memcmp(before.data(), pages.data, kSize), 0);
   const Page again = *b->acquire(pages, 2);

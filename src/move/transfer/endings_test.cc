@@ -110,6 +110,25 @@ TEST_P(Ending, AWriteToAStoppedPeerEndsWithinSecondsAndNothingArrivesWhenThePeer
   }
 }
 
+TEST_P(Ending, APeerWhoseConnectionWasCutIsReachedAgainByItsMetadata) {
+  kill(peer_, SIGSTOP);
+  ASSERT_EQ(waitpid(peer_, nullptr, WUNTRACED), peer_);
+  Request cut = write_of(std::byte{7}, std::chrono::milliseconds(10));
+  ASSERT_TRUE(a_->post(cut));
+  ASSERT_EQ(a_->wait(cut), State::kExpired);
+  kill(peer_, SIGCONT);
+  Request before = write_of(std::byte{8});
+  ASSERT_TRUE(a_->post(before));
+  EXPECT_EQ(a_->wait(before), State::kFailed);
+  EXPECT_NE(before.error().message.find("load() of its metadata makes another"), std::string::npos)
+      << before.error().message;
+  ASSERT_TRUE(a_->load(metadata_));
+  Request after = write_of(std::byte{9});
+  ASSERT_TRUE(a_->post(after));
+  ASSERT_EQ(a_->wait(after), State::kDone) << after.error().message;
+  EXPECT_EQ(memory_[kSize - 1], std::byte{9});
+}
+
 INSTANTIATE_TEST_SUITE_P(Over, Ending, testing::Values("tcp", "ucx"), [](const auto& p) { return p.param; });
 
 }  // namespace

@@ -116,7 +116,9 @@ std::uint32_t Line::ask(Question question, std::span<const std::byte> data, Into
 }
 
 Status Line::advance() {
-  if (broken_) return failure(Code::kPeerDied, Blame::kOperation, "the connection has broken");
+  if (over())
+    return failure(Code::kPeerDied, Blame::kOperation,
+                   "the connection has broken; load() of its metadata makes another");
   const Status sent = channel_->send(out_);
   broken_ = !sent;
   WEFT_CHECK(sent);

@@ -39,6 +39,8 @@ class Line {
   // Forgets what is under way, without answers: the requests that wait for them hold the peer, and it holds this line.
   // What has not arrived never does; the peer's server drops what it has not applied.
   void close();
+  // It can carry nothing any more.
+  bool over() const { return channel_ == nullptr || broken_; }
   // Sends and receives as far as it goes without waiting. Errors: the connection has broken; it stays so.
   Status advance();
 

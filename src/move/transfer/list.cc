@@ -42,6 +42,36 @@ Status check_runs(const detail::List& local, const detail::List& remote) {
   return {};
 }
 
+// No byte is written twice: not by a block that is named twice, not by rows that overlap.
+Status check_written(const detail::List& list, std::span<const std::uint32_t> blocks, const char* which) {
+  if (!blocks.empty()) {
+    thread_local std::vector<bool> named;
+    named.assign(static_cast<std::size_t>(list.elements), false);
+    for (const std::uint32_t block : blocks) {
+      if (named[block]) return bad_input("{} block {} is written twice by one request", which, block);
+      named[block] = true;
+    }
+  }
+  if (!list.overlaps) return {};
+  struct Span {
+    std::uint32_t region;
+    Bytes begin, end;
+    auto operator<=>(const Span&) const = default;
+  };
+  std::vector<Span> spans;
+  std::size_t row = 0;
+  for (std::int64_t i = 0; i < asked(list, blocks); ++i) {
+    const auto e = list.at(blocks.empty() ? i : blocks[static_cast<std::size_t>(i)], row);
+    spans.push_back({e.target->region, e.offset, e.offset + e.bytes});
+  }
+  std::ranges::sort(spans);
+  for (std::size_t i = 1; i < spans.size(); ++i)
+    if (spans[i].region == spans[i - 1].region && spans[i].begin < spans[i - 1].end)
+      return bad_input("the {} list writes the bytes from {} of region {} twice", which, spans[i].begin,
+                       spans[i].region);
+  return {};
+}
+
 bool one_size(const detail::List& list) {
   return std::all_of(list.rows.begin(), list.rows.end(), [&](const Rows& r) { return r.bytes == list.rows[0].bytes; });
 }
@@ -65,9 +95,50 @@ Status check_row(const Rows& row, const Target& target, const std::string& whose
   return {};
 }
 
+bool rows_overlap(std::span<const Rows> rows) {
+  struct Extent {
+    std::uint32_t region;
+    Bytes begin, end;
+    const Rows* row;
+  };
+  std::vector<Extent> extents;
+  extents.reserve(rows.size());
+  bool sorted = true;
+  for (const Rows& r : rows) {
+    extents.push_back({r.region, r.offset, r.offset + (r.count - 1) * r.stride * (r.count > 1) + r.bytes, &r});
+    if (extents.size() > 1) {
+      const Extent& last = extents[extents.size() - 2];
+      sorted = sorted && std::pair(last.region, last.begin) <= std::pair(r.region, r.offset);
+    }
+  }
+  const auto before = [](const Extent& a, const Extent& b) {
+    return std::pair(a.region, a.begin) < std::pair(b.region, b.begin);
+  };
+  if (!sorted) std::ranges::sort(extents, before);
+  // Rows of one distance that lie in each other's gaps (layers of a cache) are apart; others that reach into each other
+  // are taken for overlapping, and looked at element by element before they are written.
+  for (std::size_t i = 1, far = 0; i < extents.size(); ++i) {
+    const Extent &widest = extents[far], &e = extents[i];
+    if (e.region == widest.region && e.begin < widest.end) {
+      const Rows &a = *widest.row, &b = *e.row;
+      const bool apart = a.count > 1 && (b.count == 1 || b.stride == a.stride) && [&] {
+        const Bytes place = (b.offset - a.offset) % a.stride;
+        return place >= a.bytes && place + b.bytes <= a.stride;
+      }();
+      if (!apart) return true;
+    }
+    if (e.region != widest.region || e.end > widest.end) far = i;
+  }
+  return false;
+}
+
 Status check_lists(const detail::List& local, const detail::List& remote, const RequestOptions& options, Op op) {
   WEFT_CHECK(check_blocks(local, options.local_blocks, "local"));
   WEFT_CHECK(check_blocks(remote, options.remote_blocks, "remote"));
+  if (op == Op::kRead)
+    WEFT_CHECK(check_written(local, options.local_blocks, "local"));
+  else
+    WEFT_CHECK(check_written(remote, options.remote_blocks, "remote"));
   const std::int64_t n = asked(local, options.local_blocks), m = asked(remote, options.remote_blocks);
   if (n != m) return bad_input("the local list gives {} elements and the remote one {}", n, m);
   if (options.local_blocks.empty() && options.remote_blocks.empty()) {

@@ -50,6 +50,7 @@ struct List {
   std::vector<std::shared_ptr<const Target>> targets;  // by row
   std::vector<std::int64_t> first;                     // number of the row's first element
   std::int64_t elements = 0;
+  bool overlaps = false;  // rows share bytes: such a list can be read, not written
 
   struct Element {
     const Target* target = nullptr;
@@ -73,7 +74,10 @@ struct List {
 
 // Errors (bad input): the row leaves the region, its elements overlap, or one crosses pages.
 Status check_row(const Rows& row, const Target& target, const std::string& whose);
-// Errors (bad input): different numbers or sizes of elements, indices past the end, missing generations.
+// Whether two rows share a byte of a region. Rows that interleave count as sharing only where their elements meet.
+bool rows_overlap(std::span<const Rows> rows);
+// Errors (bad input): different numbers or sizes of elements, indices past the end, missing generations, bytes that
+// would be written twice.
 Status check_lists(const detail::List& local, const detail::List& remote, const RequestOptions& options, Op op);
 
 }  // namespace weft::transfer

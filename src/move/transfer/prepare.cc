@@ -84,6 +84,7 @@ Result<std::shared_ptr<detail::List>> check_list(const std::shared_ptr<Peer>& pe
     list->first.push_back(list->elements);
     list->elements += row.count;
   }
+  list->overlaps = rows_overlap(list->rows);
   return list;
 }
 

@@ -34,7 +34,8 @@ Result<std::shared_ptr<Gpu>> AgentState::gpus() {
 
 Status AgentState::check_new(const void* data, Bytes bytes, Bytes page_bytes) const {
   if (bytes <= 0 || page_bytes < 0 || (page_bytes > 0 && bytes % page_bytes != 0))
-    return bad_input("{} bytes in pages of {}: both must be positive, and the pages whole", bytes, page_bytes);
+    return bad_input("{} bytes in pages of {} bytes: a region has at least one byte, and whole pages or none (0)",
+                     bytes, page_bytes);
   if (next_region >= kMostRegions) return bad_input("this agent has registered {} regions", kMostRegions);
   if (data == nullptr) return {};
   const auto begin = reinterpret_cast<std::uintptr_t>(data), end = begin + static_cast<std::uintptr_t>(bytes);
@@ -192,6 +193,7 @@ Result<Registration> Agent::add_open_file(int descriptor, std::int64_t page_byte
                                           const std::string& name) {
   if (state_ == nullptr) return detail::no_agent();
   const std::lock_guard guard(state_->mutex);
+  if (bytes < 0) return bad_input("a file's region of {} bytes: 0 is the file as it is", bytes);
   auto region = std::make_shared<Region>();
   region->name = name.empty() ? fmt::format("of descriptor {}", descriptor) : name;
   region->file = net::bootstrap::UniqueFd(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));

@@ -68,9 +68,9 @@ Error stale(const Work& w, const Batch& batch, const Piece& piece) {
   if (!batch.target->fenced())
     return {Code::kPeerLeft, Blame::kOperation,
             fmt::format("{}: region {} is registered no more", peer, batch.target->region)};
-  return {
-      Code::kMismatch, Blame::kOperation,
-      fmt::format("{}: page {} of region {} has been given to another owner", peer, piece.page, batch.target->region)};
+  return {Code::kMismatch, Blame::kOperation,
+          fmt::format("{}: page {} of region {} has been released, or given to another owner", peer, piece.page,
+                      batch.target->region)};
 }
 
 const Piece* find_stale(const Batch& batch) {
@@ -247,7 +247,7 @@ Error answered(const Work& w, const Target& target, std::uint32_t page, Verdict 
     case Verdict::kStale:
       return {Code::kMismatch, Blame::kOperation,
               target.fenced()
-                  ? where + " has been given to another owner"
+                  ? where + " has been released, or given to another owner"
                   : fmt::format("{}: region {} is registered no more", w.remote->peer->name, target.region)};
     case Verdict::kUnsealed:
       return {Code::kMismatch, Blame::kOperation, where + " carries no checksum: it was not written whole with one"};
@@ -371,8 +371,10 @@ void finish(Work& w) {
   if (w.unconfirmed > 0 && moved && !late) return;
   if (w.unconfirmed > 0 && moved) {
     line.close();
-    w.ending->why.message +=
-        fmt::format("; it has not confirmed the last writes for {} s, so the connection was cut", kConfirm.count());
+    w.ending->why.message += fmt::format(
+        "; it has not confirmed the last writes for {} s, so the connection was cut: a piece that it was "
+        "copying, at most {} KiB, may still appear in its memory when it goes on",
+        kConfirm.count(), kUsualPiece >> 10);
   }
   const detail::Work::Ending ending = std::move(*w.ending);
   w.end(ending.with, ending.why);
