@@ -221,7 +221,7 @@ class Client {
 
   // Copies all pages, one behind the other, into or out of `memory` of the client's agent, from `offset` bytes on.
   // Errors: kMismatch: a page's bytes are not those that were written, or the lease has ended and the page is another
-  // block's; kTimeout: ClientOptions::lease has passed; kInvalidArgument: memory that is too small.
+  // block's; kTimeout: the copy took longer than ClientOptions::lease; kInvalidArgument: memory that is too small.
   Status read(const Lease& lease, const transfer::Registration& memory, std::int64_t offset = 0);
   Status write(const Writing& writing, const transfer::Registration& memory, std::int64_t offset = 0);
   // The longest prefix that the store has, copied as by read(): returns the tokens whose blocks were read. One

@@ -100,14 +100,14 @@ def test_a_second_tier_goes_on_in_the_next_store(tmp_path):
             assert lease.tokens == 16 and int(store.array(lease.pages[3])[0]) == 3
         counters = store.counters()
         assert (counters.recovered, counters.reloaded, counters.lost) == (8, 4, 0)
-    with pytest.raises(weftcomm.InvalidArgument, match="another layout than 'b'"):
+    with pytest.raises(weftcomm.InvalidArgument, match="another layout, or other numbers of tokens, than 'b"):
         Store(Agent("three"), 4, PAGE, **{**options, "layout": "b"})
 
 
 @pytest.mark.parametrize(
     "what, match",
     [
-        (lambda: Store(Agent("s"), 0, PAGE), "a store of 0 pages"),
+        (lambda: Store(Agent("s"), 0, PAGE), "a store: pages 0"),
         (lambda: Store(Agent("s"), 4, PAGE, policy="optimum"), "a store has lru, lfu and s3fifo"),
         (lambda: Store(Agent("s"), 4, PAGE).match([1 << 40]), "more than 32 bits"),
         (lambda: Store(Agent("s"), 4, PAGE).match([0.5]), "whole numbers"),

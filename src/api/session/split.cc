@@ -79,6 +79,8 @@ Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {
   WEFT_CHECK(check_ranks("grow", ranks));
   if (ranks <= executor_->ranks()) return bad_input("grow: {} ranks are not more than {}", ranks, executor_->ranks());
   if (!groups_) return unsupported("grow");
+  if (executor_->rank() == 0 && id.bytes == UniqueId{}.bytes)
+    return bad_input("grow: the id is empty; rank 0 passes that of a MeetingPlace");
   WEFT_CHECK(run({.collective = Collective::kBroadcast,
                   .in = id.bytes.data(),
                   .out = id.bytes.data(),

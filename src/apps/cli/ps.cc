@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "apps/cli/commands.h"
@@ -21,6 +22,15 @@ std::string ago(std::int64_t then, std::int64_t now) {
   return format_duration(Duration::nanoseconds(static_cast<double>(now - then)));
 }
 
+bool failed(const Snapshot* s) {
+  return s != nullptr && s->last() != nullptr && s->last()->state == recorder::State::kFailed;
+}
+// The first rank whose last call failed; -1: none.
+std::ptrdiff_t failed_rank(const Standing& s) {
+  const auto at = std::ranges::find_if(s.ranks, failed);
+  return at == s.ranks.end() ? -1 : at - s.ranks.begin();
+}
+
 std::string operation_text(const Snapshot& s, const recorder::Operation& o) {
   std::string text = fmt::format("{} #{}", o.collective, o.number);
   if (!o.algorithm.empty())
@@ -28,7 +38,8 @@ std::string operation_text(const Snapshot& s, const recorder::Operation& o) {
   else
     text += fmt::format(" of {} transfers", o.count);
   return text + (o.finished == 0 ? fmt::format(", since {}", ago(o.started, s.taken))
-                                 : fmt::format(", ended {} ago", ago(o.finished, s.taken)));
+                                 : fmt::format(", {} {} ago", o.state == recorder::State::kFailed ? "failed" : "ended",
+                                               ago(o.finished, s.taken)));
 }
 
 void print_rank(Rank rank, const Snapshot* s, Doing doing, std::size_t last) {
@@ -51,6 +62,14 @@ void print(const Standing& s, std::size_t last) {
   for (const recorder::Late& l : s.late)
     fmt::print("  late: rank {} keeps {} waiting: {}\n", l.rank,
                l.behind == 1 ? "1 rank" : fmt::format("{} ranks", l.behind), l.why);
+  // A stopped or ended rank that no recorded wait leads to: agree(), shrink() and meetings record none.
+  for (std::size_t r = 0; r < s.doing.size(); ++r) {
+    const bool known =
+        std::ranges::any_of(s.late, [&](const recorder::Late& l) { return l.rank == static_cast<Rank>(r); });
+    if (!known && (s.doing[r] == Doing::kStopped || s.doing[r] == Doing::kEnded))
+      fmt::print("  rank {}: its process {}; ranks that agree, shrink or meet wait for it\n", r,
+                 s.doing[r] == Doing::kStopped ? "is stopped by a signal" : "has ended");
+  }
   if (!s.circle.empty())
     fmt::print("  circle: ranks {} wait for each other{}{}\n", fmt::join(s.circle, ", "),
                s.disagreement.empty() ? "" : ": ", s.disagreement);
@@ -61,6 +80,12 @@ void print_jobs(const std::vector<Standing>& standings) {
   fmt::print("{:<34} {:<20} {:>6} {:<10} {}\n", "JOB", "COMMUNICATOR", "RANKS", "TRANSPORT", "STATE");
   for (const Standing& s : standings) {
     std::string state = "moves";
+    if (std::ranges::all_of(s.doing, [](Doing d) { return d == Doing::kIdle; })) state = "idle";
+    if (const auto failed = failed_rank(s); failed >= 0) state = fmt::format("a call failed on rank {}", failed);
+    // A rank that does nothing more holds the others up sooner or later, in calls that are not recorded, too.
+    for (const auto& [doing, words] : {std::pair{Doing::kEnded, "has ended"}, {Doing::kStopped, "is stopped"}})
+      if (const auto at = std::ranges::find(s.doing, doing); at != s.doing.end())
+        state = fmt::format("rank {} {}", at - s.doing.begin(), words);
     if (!s.late.empty()) state = fmt::format("rank {} is late", s.late.front().rank);
     if (!s.circle.empty()) state = "its ranks wait for each other";
     fmt::print("{:<34} {:<20} {:>6} {:<10} {}\n", s.job, s.group, s.ranks.size(), s.transport, state);

@@ -27,10 +27,10 @@ std::vector<BlockKey> block_keys(std::string_view salt, std::span<const Token> t
 }
 
 Result<Cache> Cache::open(transfer::Agent& agent, const CacheOptions& options) {
-  if (options.pages < 1 || options.pages > kMostPages || options.page_bytes < 1 ||
-      options.page_bytes > kMostPageBytes || options.block_tokens < 1)
-    return bad_input("a store of {} pages of {} bytes for {} tokens each", options.pages, options.page_bytes,
-                     options.block_tokens);
+  for (const auto& [what, value, most] : {std::tuple{"pages", options.pages, kMostPages},
+                                          {"page_bytes", options.page_bytes, kMostPageBytes},
+                                          {"block_tokens", options.block_tokens, kMostPages}})
+    if (value < 1 || value > most) return bad_input("a store: {} {}: 1 to {}", what, value, most);
   if (options.policy > Policy::kClairvoyant)
     return bad_input("policy {} is none: there are 0 to {}", static_cast<int>(options.policy),
                      static_cast<int>(Policy::kS3Fifo));

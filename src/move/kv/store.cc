@@ -68,7 +68,8 @@ Result<Store> Store::open(transfer::Agent& agent, const StoreOptions& options) {
                     .write = tier.write_back ? CacheOptions::Write::kBack : CacheOptions::Write::kThrough};
   with.tier.file = tier.file;
   with.tier.slots = tier.blocks;
-  with.tier.layout = tier.layout;
+  with.tier.layout =
+      fmt::format("{}{}blocks of {} tokens", tier.layout, tier.layout.empty() ? "" : ", ", options.block_tokens);
   with.tier.sync = tier.sync;
   with.tier.check = tier.check;
   auto state = std::make_shared<detail::StoreState>();

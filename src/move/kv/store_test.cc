@@ -168,14 +168,14 @@ TEST_F(PublicStore, ASecondTierGoesOnInTheNextStore) {
   }
   SecondTier other = tier;
   other.layout = "b";
-  EXPECT_NE(refused({.pages = 8, .page_bytes = kPage, .tier = other}).find("another layout than 'b'"),
+  EXPECT_NE(refused({.pages = 8, .page_bytes = kPage, .tier = other}).find("than 'b, blocks of 16 tokens'"),
             std::string::npos);
 }
 
 TEST_F(PublicStore, OptionsThatMakeNoSenseAreOneErrorEach) {
-  EXPECT_EQ(refused({}), "a store of 0 pages of 0 bytes for 16 tokens each");
+  EXPECT_EQ(refused({}), "a store: pages 0: 1 to 1048576");
   EXPECT_EQ(refused({.pages = 8, .page_bytes = std::int64_t{1} << 62}),
-            "a store of 8 pages of 4611686018427387904 bytes for 16 tokens each");
+            "a store: page_bytes 4611686018427387904: 1 to 1099511627776");
   EXPECT_EQ(refused({.pages = 8, .page_bytes = 64, .policy = Policy::kClairvoyant}),
             "the optimum needs the future; a store has lru, lfu and s3fifo");
   EXPECT_EQ(refused({.pages = 8, .page_bytes = 64, .tier = {.blocks = 4}}),

@@ -64,14 +64,23 @@ Result<Tier> Tier::open(transfer::Agent& agent, const TierOptions& options) {
   static_assert(sizeof(Header) == sizeof(Record), "the index is a table");
   Tier tier(agent, options);
   TierOptions& o = tier.options_;
+  if (o.page_bytes < 1) return bad_input("{}: blocks of {} B: at least 1", o.file, o.page_bytes);
+  struct stat data {
+  }, index{};
+  const bool there = ::stat(o.file.c_str(), &data) == 0;
+  const bool indexed = ::stat((o.file + ".index").c_str(), &index) == 0 && index.st_size > 0;
+  if (!there && indexed)
+    return bad_input("{} is missing beside its index: remove {}.index to begin with an empty tier", o.file, o.file);
+  tier.slots_of_file_ = o.slots == 0;
+  if (o.slots == 0) o.slots = there ? data.st_size / o.page_bytes : 0;
+  if (o.slots < 1 || o.slots > kMostSlots)  // before a file is made
+    return bad_input("{}: {} blocks of {} B{}; a tier has 1 to {}", o.file, o.slots, o.page_bytes,
+                     tier.slots_of_file_ ? ", as many as the file has room for" : "", kMostSlots);
   tier.data_fd_ = net::bootstrap::UniqueFd(::open(o.file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   struct stat known {};
   if (!tier.data_fd_.open() || fstat(tier.data_fd_.get(), &known) != 0)
     return bad_input("{}: {}", o.file, std::strerror(errno));
   if (!S_ISREG(known.st_mode)) return bad_input("{} is not a regular file", o.file);
-  if (o.slots == 0) o.slots = known.st_size / o.page_bytes;
-  if (o.slots < 1 || o.slots > kMostSlots)
-    return bad_input("{}: {} blocks of {} B; a tier has 1 to {}", o.file, o.slots, o.page_bytes, kMostSlots);
   WEFT_CHECK(tier.open_index());
   // Room for all slots now: a disk that is too small is found at the start, not by the block that does not fit.
   if (const int code = posix_fallocate(tier.data_fd_.get(), 0, o.slots * o.page_bytes); code != 0)
@@ -107,8 +116,13 @@ Status Tier::open_index() {
     if (found.page_bytes != mine.page_bytes)
       return bad_input("{}: blocks of {} B, not of {}", file, found.page_bytes, mine.page_bytes);
     if (std::memcmp(found.layout, mine.layout, sizeof mine.layout) != 0)
-      return bad_input("{}: its blocks have another layout than '{}'", file, options_.layout);
-    if (found.slots != mine.slots) return bad_input("{}: {} blocks, not {}", file, found.slots, mine.slots);
+      return bad_input("{}: its blocks have another layout, or other numbers of tokens, than '{}'", file,
+                       options_.layout);
+    if (found.slots != mine.slots && slots_of_file_)
+      return bad_input("{} has room for {} blocks, and its index says {}: was the file cut off?", options_.file,
+                       mine.slots, found.slots);
+    if (found.slots != mine.slots)
+      return bad_input("{}: the tier was made for {} blocks, not {}", file, found.slots, mine.slots);
     return {};
   }
   change("header");

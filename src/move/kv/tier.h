@@ -83,6 +83,7 @@ class Tier {
 
   transfer::Agent* agent_;
   TierOptions options_;
+  bool slots_of_file_ = false;  // options_.slots is what the file has room for
   net::bootstrap::UniqueFd index_fd_, data_fd_;
   transfer::Registration data_;
   std::vector<Record> records_;

@@ -194,15 +194,35 @@ TEST_F(KvTierFile, AnotherTiersFilesAreRefused) {
   EXPECT_EQ(Tier::open(*agent, other).error().message, file() + ".index: blocks of 4096 B, not of 8192");
   other = options();
   other.layout = "llama";
-  EXPECT_EQ(Tier::open(*agent, other).error().message, file() + ".index: its blocks have another layout than 'llama'");
+  EXPECT_EQ(Tier::open(*agent, other).error().message,
+            file() + ".index: its blocks have another layout, or other numbers of tokens, than 'llama'");
   other = options();
   other.slots = 5;
-  EXPECT_EQ(Tier::open(*agent, other).error().message, file() + ".index: 4 blocks, not 5");
+  EXPECT_EQ(Tier::open(*agent, other).error().message, file() + ".index: the tier was made for 4 blocks, not 5");
   const auto first = Tier::open(*agent, options());
   EXPECT_EQ(Tier::open(*agent, options()).error().message, file() + ".index: another store uses it");
   other = options();
   other.file = "/no/such/folder/blocks";
   EXPECT_EQ(Tier::open(*agent, other).error().message, "/no/such/folder/blocks: No such file or directory");
+}
+
+TEST_F(KvTierFile, WhatTheFileLacksIsSaidOfTheFileAndNothingIsLeftBehind) {
+  ASSERT_TRUE(Tier::open(*agent, options()));
+  TierOptions whole = options();
+  whole.slots = 0;  // as many as the file has room for
+  ASSERT_EQ(truncate(file().c_str(), 2 * kPage), 0);
+  EXPECT_EQ(Tier::open(*agent, whole).error().message,
+            file() + " has room for 2 blocks, and its index says 4: was the file cut off?");
+  ASSERT_EQ(unlink(file().c_str()), 0);
+  EXPECT_EQ(Tier::open(*agent, whole).error().message,
+            file() + " is missing beside its index: remove " + file() + ".index to begin with an empty tier");
+  TierOptions none = options();
+  none.file = file() + ".none";
+  for (const std::int64_t slots : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1} << 50}) {
+    none.slots = slots;
+    EXPECT_FALSE(Tier::open(*agent, none));
+    EXPECT_NE(access(none.file.c_str(), F_OK), 0) << slots;
+  }
 }
 
 // A limit on the size of files stands for a disk that is full.
