@@ -46,7 +46,7 @@ if(TARGET weft-nvshmem)
   install(TARGETS weft-nvshmem EXPORT weft-nvshmem-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/weft
           COMPONENT weft_nvshmem)
   install(EXPORT weft-nvshmem-targets NAMESPACE weft:: DESTINATION ${weft_package_folder} COMPONENT weft_nvshmem)
-  install(FILES include/nvshmem.h include/nvshmemx.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT weft_nvshmem)
+  install(FILES include/nvshmem.h include/nvshmem_host.h include/nvshmemx.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT weft_nvshmem)
   install(DIRECTORY include/weft/nvshmem include/weft/shmem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft
           COMPONENT weft_nvshmem)
 endif()

@@ -8,6 +8,7 @@
 #include "weft/nvshmem/collectives.h"
 #include "weft/nvshmem/memory.h"
 #include "weft/nvshmem/rma.h"
+#include "weft/nvshmem/start.h"
 #include "weft/nvshmem/sync.h"
 
 #endif

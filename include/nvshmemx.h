@@ -1,9 +1,8 @@
 #ifndef WEFT_NVSHMEMX_H
 #define WEFT_NVSHMEMX_H
 
-/* NVSHMEM's extensions, among them the functions that work in the order of a stream. */
+/* NVSHMEM's extensions: nvshmem.h has them all. */
 
 #include "nvshmem.h"
-#include "weft/nvshmem/start.h"
 
 #endif

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <nvshmem.h>
-#include <nvshmemx.h>
+#include <nvshmem_host.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

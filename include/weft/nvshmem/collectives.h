@@ -7,10 +7,10 @@
 
 WEFT_SHMEM_BEGIN
 
-#define WEFT_NVSHMEM_EXCHANGES(T, name)                                                                     \
+#define WEFT_NVSHMEM_EXCHANGES(T, name)                                                                       \
   WEFT_NVSHMEM_FUNCTION(int, name##alltoall, (nvshmem_team_t team, T * dest, const T* source, size_t nelems)) \
   WEFT_NVSHMEM_FUNCTION(int, name##fcollect, (nvshmem_team_t team, T * dest, const T* source, size_t nelems)) \
-  WEFT_NVSHMEM_FUNCTION(int, name##broadcast,                                                               \
+  WEFT_NVSHMEM_FUNCTION(int, name##broadcast,                                                                 \
                         (nvshmem_team_t team, T * dest, const T* source, size_t nelems, int PE_root))
 #define WEFT_NVSHMEM_TYPED_EXCHANGES(T, name, a, b) WEFT_NVSHMEM_EXCHANGES(T, name##_)
 WEFT_NVSHMEM_RMA_TYPES(WEFT_NVSHMEM_TYPED_EXCHANGES, , )
@@ -21,10 +21,10 @@ WEFT_NVSHMEM_FUNCTION(int, fcollectmem, (nvshmem_team_t team, void* dest, const 
 WEFT_NVSHMEM_FUNCTION(int, broadcastmem,
                       (nvshmem_team_t team, void* dest, const void* source, size_t nelems, int PE_root))
 
-#define WEFT_NVSHMEM_REDUCTIONS(T, name, operation, b)                                            \
-  WEFT_NVSHMEM_FUNCTION(int, name##_##operation##_reduce,                                         \
-                        (nvshmem_team_t team, T * dest, const T* source, size_t nreduce))         \
-  WEFT_NVSHMEM_FUNCTION(int, name##_##operation##_reducescatter,                                  \
+#define WEFT_NVSHMEM_REDUCTIONS(T, name, operation, b)                                    \
+  WEFT_NVSHMEM_FUNCTION(int, name##_##operation##_reduce,                                 \
+                        (nvshmem_team_t team, T * dest, const T* source, size_t nreduce)) \
+  WEFT_NVSHMEM_FUNCTION(int, name##_##operation##_reducescatter,                          \
                         (nvshmem_team_t team, T * dest, const T* source, size_t nreduce))
 WEFT_SHMEM_LOGIC_TYPES(WEFT_NVSHMEM_REDUCTIONS, and, )
 WEFT_SHMEM_LOGIC_TYPES(WEFT_NVSHMEM_REDUCTIONS, or, )

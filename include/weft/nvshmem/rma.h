@@ -8,25 +8,25 @@
 
 WEFT_SHMEM_BEGIN
 
-#define WEFT_NVSHMEM_MOVES(T, name, suffix)                                                                         \
-  WEFT_NVSHMEM_FUNCTION(void, name##put##suffix, (T * dest, const T* source, size_t nelems, int pe))                \
-  WEFT_NVSHMEM_FUNCTION(void, name##get##suffix, (T * dest, const T* source, size_t nelems, int pe))                \
-  WEFT_NVSHMEM_FUNCTION(void, name##put##suffix##_nbi, (T * dest, const T* source, size_t nelems, int pe))          \
-  WEFT_NVSHMEM_FUNCTION(void, name##get##suffix##_nbi, (T * dest, const T* source, size_t nelems, int pe))          \
-  WEFT_NVSHMEM_FUNCTION(void, name##put##suffix##_signal,                                                           \
-                        (T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, int sig_op, \
-                         int pe))                                                                                   \
-  WEFT_NVSHMEM_FUNCTION(void, name##put##suffix##_signal_nbi,                                                       \
-                        (T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, int sig_op, \
-                         int pe))
-#define WEFT_NVSHMEM_STRIDED(T, name, suffix)                                                          \
-  WEFT_NVSHMEM_FUNCTION(void, name##iput##suffix,                                                      \
+#define WEFT_NVSHMEM_MOVES(T, name, suffix)                                                                \
+  WEFT_NVSHMEM_FUNCTION(void, name##put##suffix, (T * dest, const T* source, size_t nelems, int pe))       \
+  WEFT_NVSHMEM_FUNCTION(void, name##get##suffix, (T * dest, const T* source, size_t nelems, int pe))       \
+  WEFT_NVSHMEM_FUNCTION(void, name##put##suffix##_nbi, (T * dest, const T* source, size_t nelems, int pe)) \
+  WEFT_NVSHMEM_FUNCTION(void, name##get##suffix##_nbi, (T * dest, const T* source, size_t nelems, int pe)) \
+  WEFT_NVSHMEM_FUNCTION(                                                                                   \
+      void, name##put##suffix##_signal,                                                                    \
+      (T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, int sig_op, int pe)) \
+  WEFT_NVSHMEM_FUNCTION(                                                                                   \
+      void, name##put##suffix##_signal_nbi,                                                                \
+      (T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, int sig_op, int pe))
+#define WEFT_NVSHMEM_STRIDED(T, name, suffix)                                                             \
+  WEFT_NVSHMEM_FUNCTION(void, name##iput##suffix,                                                         \
                         (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe)) \
-  WEFT_NVSHMEM_FUNCTION(void, name##iget##suffix,                                                      \
+  WEFT_NVSHMEM_FUNCTION(void, name##iget##suffix,                                                         \
                         (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe))
-#define WEFT_NVSHMEM_TYPED(T, name, a, b)                               \
-  WEFT_NVSHMEM_MOVES(T, name##_, )                                      \
-  WEFT_NVSHMEM_STRIDED(T, name##_, )                                    \
+#define WEFT_NVSHMEM_TYPED(T, name, a, b)                                  \
+  WEFT_NVSHMEM_MOVES(T, name##_, )                                         \
+  WEFT_NVSHMEM_STRIDED(T, name##_, )                                       \
   WEFT_NVSHMEM_FUNCTION(void, name##_p, (T * dest, const T value, int pe)) \
   WEFT_NVSHMEM_FUNCTION(T, name##_g, (const T* source, int pe))
 WEFT_NVSHMEM_RMA_TYPES(WEFT_NVSHMEM_TYPED, , )
@@ -39,9 +39,9 @@ WEFT_NVSHMEM_MOVES(void, , mem)
 #undef WEFT_NVSHMEM_STRIDED
 #undef WEFT_NVSHMEM_MOVES
 
-#define WEFT_NVSHMEM_ATOMICS(T, name, a, b)                                 \
-  T nvshmem_##name##_atomic_fetch(const T* source, int pe);                 \
-  void nvshmem_##name##_atomic_set(T* dest, T value, int pe);               \
+#define WEFT_NVSHMEM_ATOMICS(T, name, a, b)                   \
+  T nvshmem_##name##_atomic_fetch(const T* source, int pe);   \
+  void nvshmem_##name##_atomic_set(T* dest, T value, int pe); \
   T nvshmem_##name##_atomic_swap(T* dest, T value, int pe);
 WEFT_SHMEM_AMO_EXTENDED(WEFT_NVSHMEM_ATOMICS, , )
 WEFT_NVSHMEM_ATOMICS(weft_nvshmem_half, half, , )
@@ -54,15 +54,15 @@ WEFT_NVSHMEM_ATOMICS(weft_nvshmem_half, half, , )
   void nvshmem_##name##_atomic_add(T* dest, T value, int pe);
 WEFT_SHMEM_AMO_TYPES(WEFT_NVSHMEM_ATOMICS, , )
 #undef WEFT_NVSHMEM_ATOMICS
-#define WEFT_NVSHMEM_ATOMICS(T, name, operation, b)                           \
-  T nvshmem_##name##_atomic_fetch_##operation(T* dest, T value, int pe);      \
+#define WEFT_NVSHMEM_ATOMICS(T, name, operation, b)                      \
+  T nvshmem_##name##_atomic_fetch_##operation(T* dest, T value, int pe); \
   void nvshmem_##name##_atomic_##operation(T* dest, T value, int pe);
 WEFT_SHMEM_BITWISE_TYPES(WEFT_NVSHMEM_ATOMICS, and, )
 WEFT_SHMEM_BITWISE_TYPES(WEFT_NVSHMEM_ATOMICS, or, )
 WEFT_SHMEM_BITWISE_TYPES(WEFT_NVSHMEM_ATOMICS, xor, )
 #undef WEFT_NVSHMEM_ATOMICS
-#define WEFT_NVSHMEM_ATOMICS(T, name, a, b)                                 \
-  T nvshmemx_##name##_atomic_fetch_add(T* dest, T value, int pe);           \
+#define WEFT_NVSHMEM_ATOMICS(T, name, a, b)                       \
+  T nvshmemx_##name##_atomic_fetch_add(T* dest, T value, int pe); \
   void nvshmemx_##name##_atomic_add(T* dest, T value, int pe);
 WEFT_SHMEM_AMO_FLOATS(WEFT_NVSHMEM_ATOMICS, , )
 WEFT_NVSHMEM_ATOMICS(weft_nvshmem_half, half, , )

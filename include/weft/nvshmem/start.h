@@ -7,8 +7,9 @@
 
 WEFT_SHMEM_BEGIN
 
-/* The job is the one that the environment describes (weft run, mpirun, srun); rank and size that NVSHMEMX_INIT_WITH_UNIQUEID
-   passes must be its, else the result is NVSHMEMX_ERROR_INVALID_VALUE and a line says which differs. */
+/* The job is the one that the environment describes (weft run, mpirun, srun); rank and size that
+   NVSHMEMX_INIT_WITH_UNIQUEID passes must be its, else the result is NVSHMEMX_ERROR_INVALID_VALUE and a line says which
+   differs. */
 int nvshmemx_init_attr(unsigned int flags, nvshmemx_init_attr_t* attributes);
 int nvshmemx_hostlib_init_attr(unsigned int flags, nvshmemx_init_attr_t* attributes);
 void nvshmemx_hostlib_finalize(void);

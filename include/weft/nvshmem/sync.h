@@ -7,19 +7,19 @@
 
 WEFT_SHMEM_BEGIN
 
-#define WEFT_NVSHMEM_WAITS(T, name, suffix, V)                                                                        \
-  WEFT_NVSHMEM_FUNCTION(void, name##_wait_until_all##suffix,                                                          \
-                        (T * ivars, size_t nelems, const int* status, int cmp, V))                                    \
-  size_t nvshmem_##name##_wait_until_any##suffix(T* ivars, size_t nelems, const int* status, int cmp, V);             \
-  size_t nvshmem_##name##_wait_until_some##suffix(T* ivars, size_t nelems, size_t* indices, const int* status,        \
-                                                  int cmp, V);                                                        \
-  int nvshmem_##name##_test_all##suffix(T* ivars, size_t nelems, const int* status, int cmp, V);                      \
-  size_t nvshmem_##name##_test_any##suffix(T* ivars, size_t nelems, const int* status, int cmp, V);                   \
+#define WEFT_NVSHMEM_WAITS(T, name, suffix, V)                                                                 \
+  WEFT_NVSHMEM_FUNCTION(void, name##_wait_until_all##suffix,                                                   \
+                        (T * ivars, size_t nelems, const int* status, int cmp, V))                             \
+  size_t nvshmem_##name##_wait_until_any##suffix(T* ivars, size_t nelems, const int* status, int cmp, V);      \
+  size_t nvshmem_##name##_wait_until_some##suffix(T* ivars, size_t nelems, size_t* indices, const int* status, \
+                                                  int cmp, V);                                                 \
+  int nvshmem_##name##_test_all##suffix(T* ivars, size_t nelems, const int* status, int cmp, V);               \
+  size_t nvshmem_##name##_test_any##suffix(T* ivars, size_t nelems, const int* status, int cmp, V);            \
   size_t nvshmem_##name##_test_some##suffix(T* ivars, size_t nelems, size_t* indices, const int* status, int cmp, V);
-#define WEFT_NVSHMEM_ALL_WAITS(T, name, a, b)                                     \
+#define WEFT_NVSHMEM_ALL_WAITS(T, name, a, b)                                      \
   WEFT_NVSHMEM_FUNCTION(void, name##_wait_until, (T * ivar, int cmp, T cmp_value)) \
-  int nvshmem_##name##_test(T* ivar, int cmp, T cmp_value);                       \
-  WEFT_NVSHMEM_WAITS(T, name, , T cmp_value)                                      \
+  int nvshmem_##name##_test(T* ivar, int cmp, T cmp_value);                        \
+  WEFT_NVSHMEM_WAITS(T, name, , T cmp_value)                                       \
   WEFT_NVSHMEM_WAITS(T, name, _vector, T* cmp_values)
 WEFT_SHMEM_WAIT_TYPES(WEFT_NVSHMEM_ALL_WAITS, , )
 #undef WEFT_NVSHMEM_ALL_WAITS

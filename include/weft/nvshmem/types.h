@@ -75,8 +75,10 @@ typedef struct {
   char padding[48];
 } nvshmem_team_config_v2;
 typedef nvshmem_team_config_v2 nvshmem_team_config_t;
-#define NVSHMEM_TEAM_CONFIG_INITIALIZER \
-  { (2 << 16) + (int)sizeof(nvshmem_team_config_t), -1, 0xFFFFFFFFFFFFFFFF, {0} }
+#define NVSHMEM_TEAM_CONFIG_INITIALIZER                                           \
+  {                                                                               \
+    (2 << 16) + (int)sizeof(nvshmem_team_config_t), -1, 0xFFFFFFFFFFFFFFFF, { 0 } \
+  }
 #define NVSHMEM_TEAM_CONFIG_MASK_NUM_CONTEXTS 1
 #define NVSHMEM_TEAM_CONFIG_MASK_UNIQUEID 2
 
@@ -106,15 +108,17 @@ typedef struct {
   nvshmemx_init_args_t args;
 } nvshmemx_init_attr_v2;
 typedef nvshmemx_init_attr_v2 nvshmemx_init_attr_t;
-#define NVSHMEMX_UNIQUEID_INITIALIZER \
-  { (1 << 16) + (int)sizeof(nvshmemx_uniqueid_t), {0} }
+#define NVSHMEMX_UNIQUEID_INITIALIZER                   \
+  {                                                     \
+    (1 << 16) + (int)sizeof(nvshmemx_uniqueid_t), { 0 } \
+  }
 #define NVSHMEMX_UNIQUEID_ARGS_INITIALIZER \
   { (1 << 16) + (int)sizeof(nvshmemx_uniqueid_args_t), NULL, -1, -1 }
-#define NVSHMEMX_INIT_ATTR_INITIALIZER                                                                               \
-  {                                                                                                                  \
-    (2 << 16) + (int)sizeof(nvshmemx_init_attr_t), NULL, {                                                           \
-      (2 << 16) + (int)sizeof(nvshmemx_init_args_t), NVSHMEMX_UNIQUEID_ARGS_INITIALIZER, -1, { 0 }                   \
-    }                                                                                                                \
+#define NVSHMEMX_INIT_ATTR_INITIALIZER                                                             \
+  {                                                                                                \
+    (2 << 16) + (int)sizeof(nvshmemx_init_attr_t), NULL, {                                         \
+      (2 << 16) + (int)sizeof(nvshmemx_init_args_t), NVSHMEMX_UNIQUEID_ARGS_INITIALIZER, -1, { 0 } \
+    }                                                                                              \
   }
 enum {
   NVSHMEMX_INIT_THREAD_PES = 1,
@@ -128,19 +132,19 @@ enum {
   WEFT_SHMEM_NARROW(X, a, b)            \
   WEFT_SHMEM_SMALL_FIXED(X, a, b)       \
   WEFT_SHMEM_FIXED(X, a, b) WEFT_SHMEM_SIZES(X, a, b) WEFT_NVSHMEM_HALVES(X, a, b)
-#define WEFT_NVSHMEM_REDUCE_TYPES(X, a, b)                                                              \
-  WEFT_SHMEM_LOGIC_TYPES(X, a, b)                                                                       \
-  X(char, char, a, b)                                                                                   \
-  X(signed char, schar, a, b)                                                                           \
-  X(short, short, a, b)                                                                                 \
-  X(int, int, a, b)                                                                                     \
-  X(long, long, a, b)                                                                                   \
+#define WEFT_NVSHMEM_REDUCE_TYPES(X, a, b) \
+  WEFT_SHMEM_LOGIC_TYPES(X, a, b)          \
+  X(char, char, a, b)                      \
+  X(signed char, schar, a, b)              \
+  X(short, short, a, b)                    \
+  X(int, int, a, b)                        \
+  X(long, long, a, b)                      \
   X(long long, longlong, a, b) X(float, float, a, b) X(double, double, a, b) WEFT_NVSHMEM_HALVES(X, a, b)
 
 /* A function of the host, and the one that does the same in the order of a stream. */
 #define WEFT_NVSHMEM_LIST(...) __VA_ARGS__
-#define WEFT_NVSHMEM_FUNCTION(result, name, parameters)       \
-  result nvshmem_##name(WEFT_NVSHMEM_LIST parameters);        \
+#define WEFT_NVSHMEM_FUNCTION(result, name, parameters) \
+  result nvshmem_##name(WEFT_NVSHMEM_LIST parameters);  \
   result nvshmemx_##name##_on_stream(WEFT_NVSHMEM_LIST parameters, cudaStream_t stream);
 
 #endif

@@ -5,6 +5,8 @@
 
 using namespace weft;
 using compat::nvshmem::library;
+using compat::onesided::kOne;
+using compat::onesided::kZero;
 using pgas::AtomicOp;
 
 namespace {
@@ -16,7 +18,7 @@ T fetched(const char* call, const T* at, T operand, T compare, int pe) {
 // The same where the old value is not wanted: a peer far away need not answer.
 template <AtomicOp op, class T>
 void updated(const char* call, const T* at, T operand, int pe) {
-  pgas::atomic<op>(library(call).space(), call, at, operand, T{}, pe, false);
+  pgas::atomic<op>(library(call).space(), call, at, operand, kZero<T>, pe, false);
 }
 
 // Adds to a float: words have no such operation, so the word is exchanged until nobody else has changed it.
@@ -44,10 +46,9 @@ weft_nvshmem_half half_changed(const char* call, const weft_nvshmem_half* at, in
     library(call).space().misuse(call, "an atomic operation on an address that is not a multiple of the object's size");
   const unsigned shift = address % 4 * 8;
   const auto of = [shift](std::uint32_t word) { return static_cast<std::uint16_t>(word >> shift); };
-  const std::uint32_t old =
-      exchanged(call, reinterpret_cast<std::uint32_t*>(address - address % 4), pe, [&](std::uint32_t word) {
-        return (word & ~(0xFFFFu << shift)) | std::uint32_t{change(of(word))} << shift;
-      });
+  const std::uint32_t old = exchanged(
+      call, reinterpret_cast<std::uint32_t*>(address - address % 4), pe,
+      [&](std::uint32_t word) { return (word & ~(0xFFFFu << shift)) | std::uint32_t{change(of(word))} << shift; });
   return {of(old)};
 }
 weft_nvshmem_half half_added(const char* call, weft_nvshmem_half* at, weft_nvshmem_half value, int pe) {
@@ -61,42 +62,42 @@ weft_nvshmem_half half_added(const char* call, weft_nvshmem_half* at, weft_nvshm
 }  // namespace
 
 #define LIST(...) __VA_ARGS__
-#define FETCHES(T, function, parameters, op, at, operand, compare)                      \
-  extern "C" T nvshmem_##function(LIST parameters, int pe) {                            \
-    return fetched<AtomicOp::op, T>("nvshmem_" #function, at, operand, compare, pe);    \
+#define FETCHES(T, function, parameters, op, at, operand, compare)                   \
+  extern "C" T nvshmem_##function(LIST parameters, int pe) {                         \
+    return fetched<AtomicOp::op, T>("nvshmem_" #function, at, operand, compare, pe); \
   }
-#define UPDATES(T, function, parameters, op, operand)                                   \
-  extern "C" void nvshmem_##function(LIST parameters, int pe) {                         \
-    updated<AtomicOp::op, T>("nvshmem_" #function, dest, operand, pe);                  \
+#define UPDATES(T, function, parameters, op, operand)                  \
+  extern "C" void nvshmem_##function(LIST parameters, int pe) {        \
+    updated<AtomicOp::op, T>("nvshmem_" #function, dest, operand, pe); \
   }
 
-#define ANY(T, name, a, b)                                                              \
-  FETCHES(T, name##_atomic_fetch, (const T* source), kFetch, source, T{}, T{})          \
-  UPDATES(T, name##_atomic_set, (T * dest, T value), kSet, value)                       \
-  FETCHES(T, name##_atomic_swap, (T * dest, T value), kSwap, dest, value, T{})
+#define ANY(T, name, a, b)                                                               \
+  FETCHES(T, name##_atomic_fetch, (const T* source), kFetch, source, kZero<T>, kZero<T>) \
+  UPDATES(T, name##_atomic_set, (T * dest, T value), kSet, value)                        \
+  FETCHES(T, name##_atomic_swap, (T * dest, T value), kSwap, dest, value, kZero<T>)
 WEFT_SHMEM_AMO_EXTENDED(ANY, , )
 
 #define INTEGER(T, name, a, b)                                                                         \
   FETCHES(T, name##_atomic_compare_swap, (T * dest, T cond, T value), kCompareSwap, dest, value, cond) \
-  FETCHES(T, name##_atomic_fetch_inc, (T * dest), kAdd, dest, T{1}, T{})                               \
-  UPDATES(T, name##_atomic_inc, (T * dest), kAdd, T{1})                                                \
-  FETCHES(T, name##_atomic_fetch_add, (T * dest, T value), kAdd, dest, value, T{})                     \
+  FETCHES(T, name##_atomic_fetch_inc, (T * dest), kAdd, dest, kOne<T>, kZero<T>)                       \
+  UPDATES(T, name##_atomic_inc, (T * dest), kAdd, kOne<T>)                                             \
+  FETCHES(T, name##_atomic_fetch_add, (T * dest, T value), kAdd, dest, value, kZero<T>)                \
   UPDATES(T, name##_atomic_add, (T * dest, T value), kAdd, value)
 WEFT_SHMEM_AMO_TYPES(INTEGER, , )
 
 #define BITWISE(T, name, operation, op)                                                       \
-  FETCHES(T, name##_atomic_fetch_##operation, (T * dest, T value), op, dest, value, T{})      \
+  FETCHES(T, name##_atomic_fetch_##operation, (T * dest, T value), op, dest, value, kZero<T>) \
   UPDATES(T, name##_atomic_##operation, (T * dest, T value), op, value)
 WEFT_SHMEM_BITWISE_TYPES(BITWISE, and, kAnd)
 WEFT_SHMEM_BITWISE_TYPES(BITWISE, or, kOr)
 WEFT_SHMEM_BITWISE_TYPES(BITWISE, xor, kXor)
 
-#define ADDS(T, name, add, b)                                                                 \
-  extern "C" T nvshmemx_##name##_atomic_fetch_add(T* dest, T value, int pe) {                 \
-    return add("nvshmemx_" #name "_atomic_fetch_add", dest, value, pe);                       \
-  }                                                                                           \
-  extern "C" void nvshmemx_##name##_atomic_add(T* dest, T value, int pe) {                    \
-    add("nvshmemx_" #name "_atomic_add", dest, value, pe);                                    \
+#define ADDS(T, name, add, b)                                                 \
+  extern "C" T nvshmemx_##name##_atomic_fetch_add(T* dest, T value, int pe) { \
+    return add("nvshmemx_" #name "_atomic_fetch_add", dest, value, pe);       \
+  }                                                                           \
+  extern "C" void nvshmemx_##name##_atomic_add(T* dest, T value, int pe) {    \
+    add("nvshmemx_" #name "_atomic_add", dest, value, pe);                    \
   }
 WEFT_SHMEM_AMO_FLOATS(ADDS, added, )
 ADDS(weft_nvshmem_half, half, half_added, )

@@ -21,18 +21,18 @@ constexpr DataType type_of() {
 
 }  // namespace
 
-#define EXCHANGE(function, kind, T, unit)                                                                   \
-  WEFT_NVSHMEM_DEFINE_COLLECTIVE(function, (nvshmem_team_t team, T * dest, const T* source, size_t nelems), \
+#define EXCHANGE(function, kind, T, unit)                                                                            \
+  WEFT_NVSHMEM_DEFINE_COLLECTIVE(function, (nvshmem_team_t team, T * dest, const T* source, size_t nelems),          \
                                  onesided::exchange(library(kCall), kCall, on.get(), Collective::kind, dest, source, \
                                                     pgas::bytes_of(nelems, unit)))
-#define BROADCAST(function, T, unit)                                                                        \
-  WEFT_NVSHMEM_DEFINE_COLLECTIVE(function,                                                                  \
-                                 (nvshmem_team_t team, T * dest, const T* source, size_t nelems, int PE_root), \
+#define BROADCAST(function, T, unit)                                                                               \
+  WEFT_NVSHMEM_DEFINE_COLLECTIVE(function,                                                                         \
+                                 (nvshmem_team_t team, T * dest, const T* source, size_t nelems, int PE_root),     \
                                  onesided::exchange(library(kCall), kCall, on.get(), Collective::kBroadcast, dest, \
                                                     source, pgas::bytes_of(nelems, unit), PE_root))
-#define TYPED(T, name, a, b)                                \
-  EXCHANGE(name##_alltoall, kAllToAll, T, sizeof(T))        \
-  EXCHANGE(name##_fcollect, kAllGather, T, sizeof(T))       \
+#define TYPED(T, name, a, b)                          \
+  EXCHANGE(name##_alltoall, kAllToAll, T, sizeof(T))  \
+  EXCHANGE(name##_fcollect, kAllGather, T, sizeof(T)) \
   BROADCAST(name##_broadcast, T, sizeof(T))
 WEFT_NVSHMEM_RMA_TYPES(TYPED, , )
 EXCHANGE(alltoallmem, kAllToAll, void, 1)
@@ -43,8 +43,8 @@ BROADCAST(broadcastmem, void, 1)
   WEFT_NVSHMEM_DEFINE_COLLECTIVE(function, (nvshmem_team_t team, T * dest, const T* source, size_t nreduce), \
                                  onesided::reduce_known(library(kCall), kCall, on.get(), Collective::kind,   \
                                                         ReduceOp::op, dest, source, nreduce, type_of<T>()))
-#define REDUCTIONS(T, name, operation, op)                                    \
-  REDUCTION(name##_##operation##_reduce, kAllReduce, T, op)                   \
+#define REDUCTIONS(T, name, operation, op)                  \
+  REDUCTION(name##_##operation##_reduce, kAllReduce, T, op) \
   REDUCTION(name##_##operation##_reducescatter, kReduceScatter, T, op)
 WEFT_SHMEM_LOGIC_TYPES(REDUCTIONS, and, kAnd)
 WEFT_SHMEM_LOGIC_TYPES(REDUCTIONS, or, kOr)
@@ -55,12 +55,12 @@ WEFT_NVSHMEM_REDUCE_TYPES(REDUCTIONS, sum, kSum)
 WEFT_NVSHMEM_REDUCE_TYPES(REDUCTIONS, prod, kProd)
 
 WEFT_NVSHMEM_DEFINE_COLLECTIVE(barrier, (nvshmem_team_t team), onesided::barrier(library(kCall), kCall, on.get()))
-WEFT_NVSHMEM_DEFINE_COLLECTIVE(team_sync, (nvshmem_team_t team),
-                               onesided::synchronize(library(kCall), kCall, on.get()))
+WEFT_NVSHMEM_DEFINE_COLLECTIVE(team_sync, (nvshmem_team_t team), onesided::synchronize(library(kCall), kCall, on.get()))
 
 extern "C" {
 void nvshmem_barrier_all(void) {
-  onesided::barrier(library("nvshmem_barrier_all"), "nvshmem_barrier_all", library("nvshmem_barrier_all").world().get());
+  onesided::barrier(library("nvshmem_barrier_all"), "nvshmem_barrier_all",
+                    library("nvshmem_barrier_all").world().get());
 }
 void nvshmemx_barrier_all_on_stream(cudaStream_t stream) {
   constexpr const char* kCall = "nvshmemx_barrier_all_on_stream";

@@ -28,7 +28,8 @@ std::shared_ptr<api::Team> Library::peers_elsewhere() {
                                       .type = DataType::kInt32}));
   for (std::size_t r = 0; r < ranks; ++r) {
     const std::int32_t* const of = &all[3 * r];
-    if (of[1] != 1 || of[2] != here.size || of[0] != static_cast<std::int32_t>(r) / here.size * here.size) return nullptr;
+    if (of[1] != 1 || of[2] != here.size || of[0] != static_cast<std::int32_t>(r) / here.size * here.size)
+      return nullptr;
   }
   auto made = pe->make_team({pe->rank() % here.size, here.size, pe->ranks() / here.size});
   if (!made) require(kCall, tl::make_unexpected(made.error()));
@@ -37,13 +38,15 @@ std::shared_ptr<api::Team> Library::peers_elsewhere() {
 
 std::shared_ptr<api::Team> Library::held(nvshmem_team_t handle) {
   const std::lock_guard guard(mutex_);
-  return handle < 0 || static_cast<std::size_t>(handle) >= teams_.size() ? nullptr
-                                                                        : teams_[static_cast<std::size_t>(handle)].team;
+  return handle < 0 || static_cast<std::size_t>(handle) >= teams_.size()
+             ? nullptr
+             : teams_[static_cast<std::size_t>(handle)].team;
 }
 
 nvshmem_team_t Library::keep(std::shared_ptr<api::Team> team, const nvshmem_team_config_t& config) {
   const std::lock_guard guard(mutex_);
-  const auto free = std::find_if(teams_.begin() + NVSHMEM_TEAMS_MIN, teams_.end(), [](const Numbered& t) { return !t.team; });
+  const auto free =
+      std::find_if(teams_.begin() + NVSHMEM_TEAMS_MIN, teams_.end(), [](const Numbered& t) { return !t.team; });
   const auto handle = static_cast<nvshmem_team_t>(free - teams_.begin());
   if (free == teams_.end()) teams_.emplace_back();
   teams_[static_cast<std::size_t>(handle)] = {std::move(team), config};

@@ -54,28 +54,28 @@ void on_stream(const char* call, cudaStream_t stream, std::function<void()> work
 
 // Defines nvshmem_NAME, and nvshmemx_NAME_on_stream, which does the same in the order of its stream. The body calls
 // itself `kCall`.
-#define WEFT_NVSHMEM_DEFINE(name, parameters, ...)                                                       \
-  extern "C" void nvshmem_##name(WEFT_NVSHMEM_LIST parameters) {                                         \
-    constexpr const char* kCall = "nvshmem_" #name;                                                      \
-    __VA_ARGS__;                                                                                         \
-  }                                                                                                      \
-  extern "C" void nvshmemx_##name##_on_stream(WEFT_NVSHMEM_LIST parameters, cudaStream_t stream) {       \
-    constexpr const char* kCall = "nvshmemx_" #name "_on_stream";                                        \
-    weft::compat::nvshmem::on_stream(kCall, stream, [=] { __VA_ARGS__; });                               \
+#define WEFT_NVSHMEM_DEFINE(name, parameters, ...)                                                 \
+  extern "C" void nvshmem_##name(WEFT_NVSHMEM_LIST parameters) {                                   \
+    constexpr const char* kCall = "nvshmem_" #name;                                                \
+    __VA_ARGS__;                                                                                   \
+  }                                                                                                \
+  extern "C" void nvshmemx_##name##_on_stream(WEFT_NVSHMEM_LIST parameters, cudaStream_t stream) { \
+    constexpr const char* kCall = "nvshmemx_" #name "_on_stream";                                  \
+    weft::compat::nvshmem::on_stream(kCall, stream, [=] { __VA_ARGS__; });                         \
   }
 // The same for collectives: of a team that does not exist both return nonzero at once.
-#define WEFT_NVSHMEM_DEFINE_COLLECTIVE(name, parameters, ...)                                            \
-  extern "C" int nvshmem_##name(WEFT_NVSHMEM_LIST parameters) {                                          \
-    constexpr const char* kCall = "nvshmem_" #name;                                                      \
-    const std::shared_ptr<weft::api::Team> on = library(kCall).held(team);                               \
-    return __VA_ARGS__;                                                                                  \
-  }                                                                                                      \
-  extern "C" int nvshmemx_##name##_on_stream(WEFT_NVSHMEM_LIST parameters, cudaStream_t stream) {        \
-    constexpr const char* kCall = "nvshmemx_" #name "_on_stream";                                        \
-    const std::shared_ptr<weft::api::Team> on = library(kCall).held(team);                               \
-    if (on == nullptr) return -1;                                                                        \
-    weft::compat::nvshmem::on_stream(kCall, stream, [=] { __VA_ARGS__; });                               \
-    return 0;                                                                                            \
+#define WEFT_NVSHMEM_DEFINE_COLLECTIVE(name, parameters, ...)                                     \
+  extern "C" int nvshmem_##name(WEFT_NVSHMEM_LIST parameters) {                                   \
+    constexpr const char* kCall = "nvshmem_" #name;                                               \
+    const std::shared_ptr<weft::api::Team> on = library(kCall).held(team);                        \
+    return __VA_ARGS__;                                                                           \
+  }                                                                                               \
+  extern "C" int nvshmemx_##name##_on_stream(WEFT_NVSHMEM_LIST parameters, cudaStream_t stream) { \
+    constexpr const char* kCall = "nvshmemx_" #name "_on_stream";                                 \
+    const std::shared_ptr<weft::api::Team> on = library(kCall).held(team);                        \
+    if (on == nullptr) return -1;                                                                 \
+    weft::compat::nvshmem::on_stream(kCall, stream, [=] { __VA_ARGS__; });                        \
+    return 0;                                                                                     \
   }
 
 }  // namespace weft::compat::nvshmem

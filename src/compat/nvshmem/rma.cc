@@ -34,38 +34,38 @@ T get_one_on_stream(const char* call, const T* from, int pe, cudaStream_t stream
 
 }  // namespace
 
-#define MOVE(direction, T, function, unit)                                              \
-  WEFT_NVSHMEM_DEFINE(function, (T * dest, const T* source, size_t nelems, int pe),     \
+#define MOVE(direction, T, function, unit)                                          \
+  WEFT_NVSHMEM_DEFINE(function, (T * dest, const T* source, size_t nelems, int pe), \
                       direction(kCall, dest, source, pgas::bytes_of(nelems, unit), pe))
-#define SIGNALLED(T, function, unit)                                                                                   \
-  WEFT_NVSHMEM_DEFINE(                                                                                                 \
-      function, (T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, int sig_op, int pe),   \
+#define SIGNALLED(T, function, unit)                                                                                 \
+  WEFT_NVSHMEM_DEFINE(                                                                                               \
+      function, (T * dest, const T* source, size_t nelems, uint64_t* sig_addr, uint64_t signal, int sig_op, int pe), \
       put_signal(kCall, dest, source, pgas::bytes_of(nelems, unit), sig_addr, signal, sig_op, pe))
 // Blocking and not: both are complete on return where peers' memory is mapped.
-#define MOVES(T, name, suffix, unit)                   \
-  MOVE(put, T, name##put##suffix, unit)                \
-  MOVE(get, T, name##get##suffix, unit)                \
-  MOVE(put, T, name##put##suffix##_nbi, unit)          \
-  MOVE(get, T, name##get##suffix##_nbi, unit)          \
-  SIGNALLED(T, name##put##suffix##_signal, unit)       \
+#define MOVES(T, name, suffix, unit)             \
+  MOVE(put, T, name##put##suffix, unit)          \
+  MOVE(get, T, name##get##suffix, unit)          \
+  MOVE(put, T, name##put##suffix##_nbi, unit)    \
+  MOVE(get, T, name##get##suffix##_nbi, unit)    \
+  SIGNALLED(T, name##put##suffix##_signal, unit) \
   SIGNALLED(T, name##put##suffix##_signal_nbi, unit)
-#define STRIDED(T, name, suffix, unit)                                                                      \
-  WEFT_NVSHMEM_DEFINE(name##iput##suffix,                                                                   \
-                      (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe),     \
+#define STRIDED(T, name, suffix, unit)                                                                            \
+  WEFT_NVSHMEM_DEFINE(name##iput##suffix,                                                                         \
+                      (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe),           \
                       pgas::put_strided(library(kCall).space(), kCall, dest, source, unit, dst, sst, nelems, pe)) \
-  WEFT_NVSHMEM_DEFINE(name##iget##suffix,                                                                   \
-                      (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe),     \
+  WEFT_NVSHMEM_DEFINE(name##iget##suffix,                                                                         \
+                      (T * dest, const T* source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe),           \
                       pgas::get_strided(library(kCall).space(), kCall, dest, source, unit, dst, sst, nelems, pe))
-#define TYPED(T, name, a, b)                                                                                \
-  MOVES(T, name##_, , sizeof(T))                                                                            \
-  STRIDED(T, name##_, , sizeof(T))                                                                          \
-  WEFT_NVSHMEM_DEFINE(name##_p, (T * dest, const T value, int pe),                                          \
-                      pgas::put_one(library(kCall).space(), kCall, dest, value, pe))                        \
-  extern "C" T nvshmem_##name##_g(const T* source, int pe) {                                                \
-    return pgas::get_one(library("nvshmem_" #name "_g").space(), "nvshmem_" #name "_g", source, pe);        \
-  }                                                                                                         \
-  extern "C" T nvshmemx_##name##_g_on_stream(const T* source, int pe, cudaStream_t stream) {                \
-    return get_one_on_stream("nvshmemx_" #name "_g_on_stream", source, pe, stream);                         \
+#define TYPED(T, name, a, b)                                                                         \
+  MOVES(T, name##_, , sizeof(T))                                                                     \
+  STRIDED(T, name##_, , sizeof(T))                                                                   \
+  WEFT_NVSHMEM_DEFINE(name##_p, (T * dest, const T value, int pe),                                   \
+                      pgas::put_one(library(kCall).space(), kCall, dest, value, pe))                 \
+  extern "C" T nvshmem_##name##_g(const T* source, int pe) {                                         \
+    return pgas::get_one(library("nvshmem_" #name "_g").space(), "nvshmem_" #name "_g", source, pe); \
+  }                                                                                                  \
+  extern "C" T nvshmemx_##name##_g_on_stream(const T* source, int pe, cudaStream_t stream) {         \
+    return get_one_on_stream("nvshmemx_" #name "_g_on_stream", source, pe, stream);                  \
   }
 WEFT_NVSHMEM_RMA_TYPES(TYPED, , )
 #define BITS(bits, a, b) MOVES(void, , bits, bits / 8) STRIDED(void, , bits, bits / 8)
@@ -92,5 +92,7 @@ void nvshmemx_quiet_on_stream(cudaStream_t stream) {
 }
 // Sources may be changed on return of every put.
 void nvshmemx_flush(void) { library("nvshmemx_flush"); }
-void nvshmemx_flush_on_stream(cudaStream_t stream) { on_stream("nvshmemx_flush_on_stream", stream, [] {}); }
+void nvshmemx_flush_on_stream(cudaStream_t stream) {
+  on_stream("nvshmemx_flush_on_stream", stream, [] {});
+}
 }

@@ -35,7 +35,8 @@ int refuse(const char* call, const std::string& why) {
 int start_with(const char* call, unsigned flags, const nvshmemx_init_attr_t* attributes, int thread_level) {
   constexpr unsigned kKnown =
       NVSHMEMX_INIT_THREAD_PES | NVSHMEMX_INIT_WITH_MPI_COMM | NVSHMEMX_INIT_WITH_SHMEM | NVSHMEMX_INIT_WITH_UNIQUEID;
-  if ((flags & ~kKnown) != 0) return refuse(call, fmt::format("flags {:#x} has bits that NVSHMEM does not have", flags));
+  if ((flags & ~kKnown) != 0)
+    return refuse(call, fmt::format("flags {:#x} has bits that NVSHMEM does not have", flags));
   if ((flags & NVSHMEMX_INIT_THREAD_PES) != 0)
     return refuse(call, "NVSHMEMX_INIT_THREAD_PES: PEs are processes here, not threads");
   const bool by_id = (flags & NVSHMEMX_INIT_WITH_UNIQUEID) != 0;
@@ -98,8 +99,7 @@ int nvshmemx_set_attr_uniqueid_args(const int rank, const int ranks, const nvshm
   return NVSHMEMX_SUCCESS;
 }
 int nvshmemx_set_attr_mpi_comm_args(void* mpi_comm, nvshmemx_init_attr_t* attributes) {
-  if (mpi_comm == nullptr || attributes == nullptr)
-    return refuse("nvshmemx_set_attr_mpi_comm_args", "a null pointer");
+  if (mpi_comm == nullptr || attributes == nullptr) return refuse("nvshmemx_set_attr_mpi_comm_args", "a null pointer");
   attributes->mpi_comm = mpi_comm;
   return NVSHMEMX_SUCCESS;
 }

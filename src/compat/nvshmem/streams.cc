@@ -12,8 +12,9 @@ Streams::Streams() {
   if (auto device = net::cuda::cuda_device())
     device_ = std::move(*device);
   else if (dlsym(RTLD_DEFAULT, "cudaStreamSynchronize") != nullptr)
-    trouble_ = failure(Code::kUnsupported, Blame::kProcess,
-                       "the program's streams are CUDA's, and they would not wait for this: {}", device.error().message);
+    trouble_ =
+        failure(Code::kUnsupported, Blame::kProcess,
+                "the program's streams are CUDA's, and they would not wait for this: {}", device.error().message);
 }
 
 net::cuda::WorkQueue& Streams::queue(cudaStream_t stream) {

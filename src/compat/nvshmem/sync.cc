@@ -22,36 +22,36 @@ void wait_until(const char* call, const T* at, int cmp, T value) {
 #define WATCH(name, address, step) watched(name, ivars, nelems, status, cmp, address, step)
 #define IDLE(name) library(name).idler(name)
 // The functions that compare all elements with one value, and those with one value per element.
-#define DEFINE_WAITS(T, name, suffix, Value, address, step)                                                             \
-  WEFT_NVSHMEM_DEFINE(name##_wait_until_all##suffix, (T * ivars, size_t nelems, const int* status, int cmp, Value),     \
-                      pgas::wait_all(WATCH(kCall, address, step), IDLE(kCall)))                                         \
-  extern "C" size_t nvshmem_##name##_wait_until_any##suffix(T* ivars, size_t nelems, const int* status, int cmp,        \
-                                                            Value) {                                                    \
-    constexpr const char* kCall = "nvshmem_" #name "_wait_until_any" #suffix;                                           \
-    return pgas::wait_any(WATCH(kCall, address, step), IDLE(kCall));                                                    \
-  }                                                                                                                     \
-  extern "C" size_t nvshmem_##name##_wait_until_some##suffix(T* ivars, size_t nelems, size_t* indices,                  \
-                                                             const int* status, int cmp, Value) {                       \
-    constexpr const char* kCall = "nvshmem_" #name "_wait_until_some" #suffix;                                          \
-    return pgas::wait_some(WATCH(kCall, address, step), indices, IDLE(kCall));                                          \
-  }                                                                                                                     \
-  extern "C" int nvshmem_##name##_test_all##suffix(T* ivars, size_t nelems, const int* status, int cmp, Value) {        \
-    return pgas::test_all(WATCH("nvshmem_" #name "_test_all" #suffix, address, step)) ? 1 : 0;                          \
-  }                                                                                                                     \
-  extern "C" size_t nvshmem_##name##_test_any##suffix(T* ivars, size_t nelems, const int* status, int cmp, Value) {     \
-    return pgas::test_any(WATCH("nvshmem_" #name "_test_any" #suffix, address, step));                                  \
-  }                                                                                                                     \
-  extern "C" size_t nvshmem_##name##_test_some##suffix(T* ivars, size_t nelems, size_t* indices, const int* status,     \
-                                                       int cmp, Value) {                                                \
-    return pgas::test_some(WATCH("nvshmem_" #name "_test_some" #suffix, address, step), indices);                       \
+#define DEFINE_WAITS(T, name, suffix, Value, address, step)                                                         \
+  WEFT_NVSHMEM_DEFINE(name##_wait_until_all##suffix, (T * ivars, size_t nelems, const int* status, int cmp, Value), \
+                      pgas::wait_all(WATCH(kCall, address, step), IDLE(kCall)))                                     \
+  extern "C" size_t nvshmem_##name##_wait_until_any##suffix(T* ivars, size_t nelems, const int* status, int cmp,    \
+                                                            Value) {                                                \
+    constexpr const char* kCall = "nvshmem_" #name "_wait_until_any" #suffix;                                       \
+    return pgas::wait_any(WATCH(kCall, address, step), IDLE(kCall));                                                \
+  }                                                                                                                 \
+  extern "C" size_t nvshmem_##name##_wait_until_some##suffix(T* ivars, size_t nelems, size_t* indices,              \
+                                                             const int* status, int cmp, Value) {                   \
+    constexpr const char* kCall = "nvshmem_" #name "_wait_until_some" #suffix;                                      \
+    return pgas::wait_some(WATCH(kCall, address, step), indices, IDLE(kCall));                                      \
+  }                                                                                                                 \
+  extern "C" int nvshmem_##name##_test_all##suffix(T* ivars, size_t nelems, const int* status, int cmp, Value) {    \
+    return pgas::test_all(WATCH("nvshmem_" #name "_test_all" #suffix, address, step)) ? 1 : 0;                      \
+  }                                                                                                                 \
+  extern "C" size_t nvshmem_##name##_test_any##suffix(T* ivars, size_t nelems, const int* status, int cmp, Value) { \
+    return pgas::test_any(WATCH("nvshmem_" #name "_test_any" #suffix, address, step));                              \
+  }                                                                                                                 \
+  extern "C" size_t nvshmem_##name##_test_some##suffix(T* ivars, size_t nelems, size_t* indices, const int* status, \
+                                                       int cmp, Value) {                                            \
+    return pgas::test_some(WATCH("nvshmem_" #name "_test_some" #suffix, address, step), indices);                   \
   }
 
-#define DEFINE_SYNC(T, name, a, b)                                                                            \
+#define DEFINE_SYNC(T, name, a, b)                                                                                  \
   WEFT_NVSHMEM_DEFINE(name##_wait_until, (T * ivar, int cmp, T cmp_value), wait_until(kCall, ivar, cmp, cmp_value)) \
-  extern "C" int nvshmem_##name##_test(T* ivar, int cmp, T cmp_value) {                                       \
-    return pgas::test_all(watched("nvshmem_" #name "_test", ivar, 1, nullptr, cmp, &cmp_value, 0)) ? 1 : 0;   \
-  }                                                                                                           \
-  DEFINE_WAITS(T, name, , T cmp_value, &cmp_value, 0)                                                         \
+  extern "C" int nvshmem_##name##_test(T* ivar, int cmp, T cmp_value) {                                             \
+    return pgas::test_all(watched("nvshmem_" #name "_test", ivar, 1, nullptr, cmp, &cmp_value, 0)) ? 1 : 0;         \
+  }                                                                                                                 \
+  DEFINE_WAITS(T, name, , T cmp_value, &cmp_value, 0)                                                               \
   DEFINE_WAITS(T, name, _vector, T* cmp_values, cmp_values, 1)
 WEFT_SHMEM_WAIT_TYPES(DEFINE_SYNC, , )
 

@@ -63,9 +63,8 @@ int reduce_known(Process& process, const char* call, api::Team* team, Collective
   if (team == nullptr) return -1;
   if (count == 0) return 0;
   check(process, call, to, pgas::bytes_of(count, static_cast<std::size_t>(size_of(type))));
-  process.require(
-      call,
-      team->run({.collective = collective, .in = from, .out = to, .count = count, .type = type, .op = op}));
+  process.require(call,
+                  team->run({.collective = collective, .in = from, .out = to, .count = count, .type = type, .op = op}));
   return 0;
 }
 

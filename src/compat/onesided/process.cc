@@ -38,8 +38,7 @@ void not_running(const char* call, const char* init, const char* finalize) {
 void* allocate(Process& process, const char* call, std::size_t size, std::size_t alignment) {
   if (size == 0) return nullptr;
   const auto memory = process.pe->allocate(call, size, alignment);
-  if (!memory && memory.error().blame != Blame::kOperation)
-    process.require(call, tl::make_unexpected(memory.error()));
+  if (!memory && memory.error().blame != Blame::kOperation) process.require(call, tl::make_unexpected(memory.error()));
   return memory ? *memory : nullptr;
 }
 

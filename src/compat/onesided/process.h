@@ -56,6 +56,12 @@ inline int translate(const api::Team& from, int pe, const api::Team& to) {
 // The row and the column of this PE in a grid of rows of at most `width`. Requires: width >= 1.
 std::pair<pgas::Group, pgas::Group> row_and_column(const api::Team& team, int width);
 
+// Operands of atomic operations, also of types whose names have two words.
+template <class T>
+constexpr T kZero{};
+template <class T>
+constexpr T kOne{1};
+
 // Several words of this process that peers store to. Ends the process where they are not symmetric.
 template <class T>
 pgas::Watched<T> watched(Process& process, const char* call, const T* at, std::size_t count, const int* status,

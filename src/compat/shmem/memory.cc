@@ -7,9 +7,7 @@ using compat::shmem::library;
 
 namespace {
 
-void* allocate(const char* call, std::size_t size) {
-  return compat::onesided::allocate(library(call), call, size, 1);
-}
+void* allocate(const char* call, std::size_t size) { return compat::onesided::allocate(library(call), call, size, 1); }
 void release(const char* call, void* memory) { compat::onesided::release(library(call), call, memory); }
 void* align(const char* call, std::size_t alignment, std::size_t size) {
   return compat::onesided::allocate_aligned(library(call), call, alignment, size);
