@@ -30,7 +30,7 @@ WEFT_SHMEM_BEGIN
   WEFT_NVSHMEM_FUNCTION(void, name##_p, (T * dest, const T value, int pe)) \
   WEFT_NVSHMEM_FUNCTION(T, name##_g, (const T* source, int pe))
 WEFT_NVSHMEM_RMA_TYPES(WEFT_NVSHMEM_TYPED, , )
-/* nvshmem_put64, nvshmem_iget8, …: nelems elements of so many bits */
+/* nvshmem_put64, nvshmem_iget8, …: nelems elements of `bits` bits */
 #define WEFT_NVSHMEM_BITS(bits, a, b) WEFT_NVSHMEM_MOVES(void, , bits) WEFT_NVSHMEM_STRIDED(void, , bits)
 WEFT_SHMEM_BIT_SIZES(WEFT_NVSHMEM_BITS, , )
 WEFT_NVSHMEM_MOVES(void, , mem)

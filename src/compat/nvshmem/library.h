@@ -6,7 +6,7 @@
 
 #include "compat/nvshmem/streams.h"
 #include "compat/onesided/process.h"
-#include "nvshmemx.h"
+#include <nvshmemx.h>
 #include "onesided/pgas/remote.h"
 
 namespace weft::compat::nvshmem {

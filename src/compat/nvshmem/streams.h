@@ -8,7 +8,7 @@
 
 #include "net/cuda/device.h"
 #include "net/cuda/work_queue.h"
-#include "nvshmem.h"
+#include <nvshmem.h>
 
 namespace weft::compat::nvshmem {
 
