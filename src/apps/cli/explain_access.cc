@@ -86,8 +86,9 @@ Result<int> explain_access(const AccessSpec& spec, const Machine& machine, Bytes
   if (spec.peer < 1 || spec.peer >= machine.view->endpoints())
     return bad_input("--peer {}: {} has ranks 1 to {} besides rank 0", spec.peer, machine.name,
                      machine.view->endpoints() - 1);
-  WEFT_TRY(const Bytes cache, parse_message("--l2", spec.cache));
-  cost::Access access{.bytes = bytes, .fraction = spec.fraction, .reuse = spec.reuse, .cache = cache};
+  const auto cache = parse_message("--l2", spec.cache);
+  if (!cache) return bad_input("--l2: {}", cache.error().message);
+  cost::Access access{.bytes = bytes, .fraction = spec.fraction, .reuse = spec.reuse, .cache = *cache};
   if (!spec.work.empty()) {
     const auto work = duration_of(spec.work);
     if (!work) return bad_input("--work {}: a time above zero such as 200us or 2ms", spec.work);
