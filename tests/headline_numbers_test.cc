@@ -265,7 +265,7 @@ TEST(Headline, N20GpuDirectIsTwoAndAHalfTimesAsFastWithTheCallAndMoreWithoutIt) 
 }
 
 // RoCE: 95 to 98 % of InfiniBand's performance; about 195 GB/s on 16 GPUs by both, latencies nanoseconds apart. Nothing
-// in the model tells their bandwidth apart where no packet is lost; a ring over two nodes of eight NICs of 200 Gb/s gets
+// in the model distinguishes their bandwidth where no packet is lost; a ring over two nodes of eight NICs of 200 Gb/s gets
 // 96 % of the claim, and a small all-reduce 0.5 us more.
 TEST(Headline, RoceIsAsFastAsInfiniBandWhereNothingIsLost) {
   const auto time = [](const char* net, Bytes bytes, const char* algorithm, const char* protocol) {
