@@ -177,10 +177,10 @@ TEST(Headline, N7LlIsFirstWhenSmallAndHalfAsFastWhenLarge) {
                                              .protocol = protocol,
                                              .channels = channels});
   };
-  EXPECT_NEAR(time("LL", 4096, 1).us(), 1.43, 0.02);        // claimed: 0.2
-  EXPECT_NEAR(time("LL128", 4096, 1).us(), 2.20, 0.02);     // claimed: 0.5
-  EXPECT_NEAR(time("Simple", 4096, 1).us(), 2.69, 0.02);    // claimed: 12
-  EXPECT_NEAR(time("LL", kGB, 32) / time("Simple", kGB, 32), 1.919, 0.01);        // claimed: 1.93
+  EXPECT_NEAR(time("LL", 4096, 1).us(), 1.43, 0.02);                          // claimed: 0.2
+  EXPECT_NEAR(time("LL128", 4096, 1).us(), 2.20, 0.02);                       // claimed: 0.5
+  EXPECT_NEAR(time("Simple", 4096, 1).us(), 2.69, 0.02);                      // claimed: 12
+  EXPECT_NEAR(time("LL", kGB, 32) / time("Simple", kGB, 32), 1.919, 0.01);    // claimed: 1.93
   EXPECT_NEAR(time("LL128", kGB, 32) / time("Simple", kGB, 32), 1.02, 0.01);  // claimed: 1.02
 }
 
@@ -199,7 +199,8 @@ TEST(Headline, N8LlWinsSmallAndSimpleLargeMessages) {
   EXPECT_NEAR(time("LL128", kMiB).us(), 135, 3);
   EXPECT_NEAR(time("Simple", kGiB).s() * 1000, 22.5, 0.3);
   EXPECT_NEAR(time("LL128", kGiB).s() * 1000, 24.0, 0.3);
-  EXPECT_NEAR(time("LL", kGiB).s() * 1000, 105.4, 2);  // half of its bytes are flags, and trees are what LL is chosen for
+  EXPECT_NEAR(time("LL", kGiB).s() * 1000, 105.4,
+              2);  // half of its bytes are flags, and trees are what LL is chosen for
 }
 
 // N11: end to end InfiniBand 1-2 us, RoCE 2-6, TCP 50 and more. RoCE's wires alone come out below; TCP's claim is that
@@ -265,8 +266,8 @@ TEST(Headline, N20GpuDirectIsTwoAndAHalfTimesAsFastWithTheCallAndMoreWithoutIt) 
 }
 
 // RoCE: 95 to 98 % of InfiniBand's performance; about 195 GB/s on 16 GPUs by both, latencies nanoseconds apart. Nothing
-// in the model distinguishes their bandwidth where no packet is lost; a ring over two nodes of eight NICs of 200 Gb/s gets
-// 96 % of the claim, and a small all-reduce 0.5 us more.
+// in the model distinguishes their bandwidth where no packet is lost; a ring over two nodes of eight NICs of 200 Gb/s
+// gets 96 % of the claim, and a small all-reduce 0.5 us more.
 TEST(Headline, RoceIsAsFastAsInfiniBandWhereNothingIsLost) {
   const auto time = [](const char* net, Bytes bytes, const char* algorithm, const char* protocol) {
     return simulated(std::string("dgx-a100:nodes=2,net=") + net,

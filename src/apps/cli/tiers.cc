@@ -9,9 +9,9 @@ namespace weft::cli {
 Result<Fetched> fetch_from(const cost::MachineView& machine, const std::string& from, const std::string& stack,
                            Rank ranks, Bytes rank_bytes, cost::TierWay way) {
   if (way.bounce && (from == "gpu" || from == "node" || from == "dram"))
-    return bad_input("--bounce: goes with parts below the processors, e.g. --from nvme-gen5*8, not with --from {}", from);
-  if (way.write && (from == "gpu" || from == "node"))
-    return bad_input("--from {}: is read, not written", from);
+    return bad_input("--bounce: goes with parts below the processors, e.g. --from nvme-gen5*8, not with --from {}",
+                     from);
+  if (way.write && (from == "gpu" || from == "node")) return bad_input("--from {}: is read, not written", from);
   if (from == "gpu" || from == "node") {
     WEFT_TRY(auto over, replay::hand_over(machine, {.ranks = ranks,
                                                     .within_node = from == "gpu",

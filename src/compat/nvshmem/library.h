@@ -4,9 +4,9 @@
 #include <mutex>
 #include <vector>
 
+#include <nvshmemx.h>
 #include "compat/nvshmem/streams.h"
 #include "compat/onesided/process.h"
-#include <nvshmemx.h>
 #include "onesided/pgas/remote.h"
 
 namespace weft::compat::nvshmem {

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <set>
 
+#include <nvshmem.h>
 #include "net/cuda/device.h"
 #include "net/cuda/work_queue.h"
-#include <nvshmem.h>
 
 namespace weft::compat::nvshmem {
 

@@ -12,8 +12,8 @@ struct Access {
   Bytes bytes = 0;
   double fraction = 1;  // above 0, at most 1
   std::int64_t reuse = 1;
-  // What the reader's cache keeps of a peer's memory. Between GPUs nothing: their links are not coherent, so the home of
-  // a line is its owner's cache.
+  // What the reader's cache keeps of a peer's memory. Between GPUs nothing: their links are not coherent, so the home
+  // of a line is its owner's cache.
   Bytes cache = 0;
   // The computation of each use. Loads by pointer stall it; a copy in a stream, block by block, runs beside the first.
   Duration work = {};
@@ -24,7 +24,7 @@ struct Access {
 struct AccessAdvice {
   bool pointer_possible = false;
   std::string path;  // between the two, or why there is no pointer: "NVL, 371 GB/s", "NET: no loads across a network"
-  Duration pointer, get;               // all uses; pointer means nothing without pointer_possible
+  Duration pointer, get;  // all uses; pointer means nothing without pointer_possible
   // One use by pointer, the copy, one use of the copy; each without the work.
   Duration use_there, copy, use_here;
   bool cached = false;  // uses by pointer after the first are served by the reader's cache

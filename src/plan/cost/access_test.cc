@@ -82,15 +82,15 @@ TEST(Access, AcrossNodesAndPastTheRootComplexThereIsNoPointer) {
 TEST(Access, TheDecisionMatrixOfTheDocumentComesOutRowByRow) {
   constexpr Bytes kL2 = 50'000'000;
   const auto verdict = [](Access access) { return on("dgx-h100", access).get_wins ? "get" : "pointer"; };
-  EXPECT_STREQ(verdict({.bytes = 1024 * kMiB}), "pointer");                                         // single-pass read
-  EXPECT_STREQ(verdict({.bytes = 1024 * kMiB, .reuse = 3}), "get");                                 // 3 and more iterations
-  EXPECT_STREQ(verdict({.bytes = 1024 * kMiB, .reuse = 3, .cache = kL2}), "get");                   // data above L2
-  EXPECT_STREQ(verdict({.bytes = 32 * kMiB, .reuse = 3, .cache = kL2}), "pointer");                 // … and within it
-  EXPECT_STREQ(verdict({.bytes = 1000}), "pointer");                                                // below 1 KB
-  EXPECT_STREQ(verdict({.bytes = 64 * kMiB, .fraction = 0.01, .reuse = 3}), "pointer");             // sparse, random
-  EXPECT_STREQ(verdict({.bytes = 64 * kMiB, .reuse = 100}), "get");                                 // dense computation
-  EXPECT_STREQ(verdict({.bytes = 64 * kMiB, .work = Duration::microseconds(200)}), "get");          // overlap
-  EXPECT_STREQ(verdict({.bytes = 8, .reuse = 1}), "pointer");                                       // a flag
+  EXPECT_STREQ(verdict({.bytes = 1024 * kMiB}), "pointer");                                 // single-pass read
+  EXPECT_STREQ(verdict({.bytes = 1024 * kMiB, .reuse = 3}), "get");                         // 3 and more iterations
+  EXPECT_STREQ(verdict({.bytes = 1024 * kMiB, .reuse = 3, .cache = kL2}), "get");           // data above L2
+  EXPECT_STREQ(verdict({.bytes = 32 * kMiB, .reuse = 3, .cache = kL2}), "pointer");         // … and within it
+  EXPECT_STREQ(verdict({.bytes = 1000}), "pointer");                                        // below 1 KB
+  EXPECT_STREQ(verdict({.bytes = 64 * kMiB, .fraction = 0.01, .reuse = 3}), "pointer");     // sparse, random
+  EXPECT_STREQ(verdict({.bytes = 64 * kMiB, .reuse = 100}), "get");                         // dense computation
+  EXPECT_STREQ(verdict({.bytes = 64 * kMiB, .work = Duration::microseconds(200)}), "get");  // overlap
+  EXPECT_STREQ(verdict({.bytes = 8, .reuse = 1}), "pointer");                               // a flag
 }
 
 // 64 MiB cross in 189 us, are read from the copy in 27 us, and each of 8 calls takes 0.75 us. With 300 us of work one

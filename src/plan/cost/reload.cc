@@ -119,7 +119,8 @@ Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, 
     const Duration time = Bytes{ranks} * rank_bytes / rate;
     if (time > answer.time) answer = {time, fmt::format("{}*{}", tier.part, tier.count)};
     if (const auto* latency = part.figure("latency")) load.latency += topology::duration_of(*latency);
-    if (way.bounce) load.latency += call_time(machine.costs().gpu()) + Bytes{ranks} * std::min(rank_bytes, kBuffer) / rate;
+    if (way.bounce)
+      load.latency += call_time(machine.costs().gpu()) + Bytes{ranks} * std::min(rank_bytes, kBuffer) / rate;
   }
   answer.time += load.latency;
   return answer;

@@ -24,8 +24,8 @@ struct Reload {
 struct TierWay {
   bool write = false;
   // Through a buffer in the host's memory, which they enter and leave, instead of from device to device (GPUDirect
-  // Storage). Blocks of 1 MiB, the buffer of cuFile (per_buffer_cache_size_kb of its cufile.json): a block leaves when it
-  // is complete. Means nothing of the host's memory itself.
+  // Storage). Blocks of 1 MiB, the buffer of cuFile (per_buffer_cache_size_kb of its cufile.json): a block leaves when
+  // it is complete. Means nothing of the host's memory itself.
   bool bounce = false;
 };
 
