@@ -14,7 +14,7 @@ TORCH ?= 2.13.0
 TORCH_FOLDER := build/torch$(if $(filter-out 2.13.0,$(TORCH)),-$(TORCH))
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header bare-debian soak disagreements deaths strangers fuzz chaos deb dist dist-check slurm reference python torch site web clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header nvshmem-header bare-debian soak disagreements deaths strangers fuzz chaos deb dist dist-check slurm reference python torch site web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -52,6 +52,12 @@ nccl-header: ## compare weft's nccl.h with NVIDIA's, from the wheel nvidia-nccl-
 	python3 -m pip download -q --no-deps -d build/nccl-header nvidia-nccl-cu13==2.28.9
 	cd build/nccl-header && python3 -m zipfile -e *.whl .
 	scripts/compare-nccl-header build/nccl-header/nvidia/nccl/include/nccl.h
+
+nvshmem-header: ## compare weft's NVSHMEM interface with NVIDIA's headers, and run a program made with them (needs pip)
+	cmake --build --preset release --target weft weft-nvshmem
+	python3 -m pip download -q --no-deps -d build/nvshmem-header nvidia-nvshmem-cu13==3.8.0
+	cd build/nvshmem-header && python3 -m zipfile -e *.whl .
+	scripts/compare-nvshmem-header build/nvshmem-header/nvidia/nvshmem/include --run build/weft build/nvshmem
 
 bare-debian: ## run make demo and make test in a bare Debian 12 (needs root and debootstrap; BARE="--ccache DIR")
 	scripts/check-bare-debian $(BARE)

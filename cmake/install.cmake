@@ -1,6 +1,6 @@
 # The installed form: libweft.so with the public interface only, the headers, the command, a CMake package and a
 # pkg-config file. Components: weft_library, weft_headers, weft_command, weft_manual, weft_shmem,
-# weft_nccl.
+# weft_nvshmem, weft_nccl.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -39,6 +39,17 @@ if(TARGET weft-shmem)
   install(FILES include/shmem.h include/pshmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT weft_shmem)
   install(DIRECTORY include/weft/shmem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft COMPONENT weft_shmem)
 endif()
+if(TARGET weft-nvshmem)
+  add_library(weft::nvshmem ALIAS weft-nvshmem)
+  set_target_properties(weft-nvshmem PROPERTIES EXPORT_NAME nvshmem)
+  target_include_directories(weft-nvshmem INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(TARGETS weft-nvshmem EXPORT weft-nvshmem-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/weft
+          COMPONENT weft_nvshmem)
+  install(EXPORT weft-nvshmem-targets NAMESPACE weft:: DESTINATION ${weft_package_folder} COMPONENT weft_nvshmem)
+  install(FILES include/nvshmem.h include/nvshmem_host.h include/nvshmemx.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT weft_nvshmem)
+  install(DIRECTORY include/weft/nvshmem include/weft/shmem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/weft
+          COMPONENT weft_nvshmem)
+endif()
 if(TARGET weft-nccl)
   add_library(weft::nccl ALIAS weft-nccl)
   set_target_properties(weft-nccl PROPERTIES EXPORT_NAME nccl)
@@ -53,7 +64,7 @@ endif()
 
 install(TARGETS weft_shared EXPORT weft-targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT weft_library NAMELINK_COMPONENT weft_headers)
-install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT weft_headers PATTERN shmem EXCLUDE)
+install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT weft_headers PATTERN shmem EXCLUDE PATTERN nvshmem EXCLUDE)
 install(TARGETS weft RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT weft_command)
 # Manual pages and completions, which the command writes itself. Left out where python3 is missing, or the command cannot
 # run here.

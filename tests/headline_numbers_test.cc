@@ -144,11 +144,12 @@ TEST(Headline, N5PairwiseIsSlowerAndThePointerFasterThanAllToAll) {
   Asked pairwise = all;
   pairwise.algorithm = "pairwise";
   const double ratio = simulated(machine, all) / simulated(machine, pairwise);
-  EXPECT_GT(ratio, 0.9 * 4.0 / 7.5);
-  EXPECT_LT(ratio, 1.1 * 5.0 / 7.5);
+  EXPECT_NEAR(ratio, 0.676, 0.007);  // claimed: 0.53 to 0.67
   const auto access = cost::advise(machine, 0, 1, {.bytes = kGiB, .reuse = 1}).value();
-  EXPECT_GT(access.get / access.pointer, 1.1);  // 9.5 / 7.5 = 1.27
-  EXPECT_LT(access.get / access.pointer, 1.3);
+  EXPECT_NEAR(access.get / access.pointer, 1.142, 0.005);
+  // With the local transpose that the copy needs and the fused kernel does on the way: the copy is read and its
+  // transpose written, each at the rate of one use; the fused kernel's writes run beside its loads. Claimed: 9.5 / 7.5.
+  EXPECT_NEAR((access.copy + access.use_here * 2) / access.use_there, 9.5 / 7.5, 0.03);
 }
 
 // N6: a load takes 180-280 ns over NVLink, 30-50 ns locally (weft took its numbers from there); more hops, more
@@ -160,13 +161,9 @@ TEST(Headline, N6LatencyGrowsByHopsButNotAtASwitch) {
   std::set<double> to_all;
   for (Rank r = 1; r < 8; ++r)
     to_all.insert(switched.routes().path(switched.device(0), switched.device(r)).latency.ns());
-  EXPECT_EQ(to_all.size(), 1u);
-  double before = 0;
-  for (const Rank r : {1, 3, 7}) {  // one, two and three dimensions away
-    const double ns = cube.routes().path(cube.device(0), cube.device(r)).latency.ns();
-    EXPECT_GT(ns, before);
-    before = ns;
-  }
+  EXPECT_EQ(to_all, std::set<double>{400});
+  for (const auto [peer, ns] : {std::pair{1, 200.0}, {3, 400.0}, {7, 600.0}})  // one, two and three dimensions away
+    EXPECT_EQ(cube.routes().path(cube.device(0), cube.device(peer)).latency.ns(), ns);
 }
 
 // N7: 4 KB: Simple 12 us, LL128 0.5, LL 0.2; 1 GB: 1.712 ms, 1.75, 3.3. The order and the ratios at 1 GB hold; weft's
@@ -180,11 +177,11 @@ TEST(Headline, N7LlIsFirstWhenSmallAndHalfAsFastWhenLarge) {
                                              .protocol = protocol,
                                              .channels = channels});
   };
-  EXPECT_LT(time("LL", 4096, 1), time("LL128", 4096, 1));
-  EXPECT_LT(time("LL128", 4096, 1), time("Simple", 4096, 1));
-  EXPECT_NEAR(time("Simple", 4096, 1).us(), 2.7, 0.2);
-  EXPECT_NEAR(time("LL", kGB, 32) / time("Simple", kGB, 32), 3.3 / 1.712, 0.2);
-  EXPECT_NEAR(time("LL128", kGB, 32) / time("Simple", kGB, 32), 1.75 / 1.712, 0.05);
+  EXPECT_NEAR(time("LL", 4096, 1).us(), 1.43, 0.02);                          // claimed: 0.2
+  EXPECT_NEAR(time("LL128", 4096, 1).us(), 2.20, 0.02);                       // claimed: 0.5
+  EXPECT_NEAR(time("Simple", 4096, 1).us(), 2.69, 0.02);                      // claimed: 12
+  EXPECT_NEAR(time("LL", kGB, 32) / time("Simple", kGB, 32), 1.919, 0.01);    // claimed: 1.93
+  EXPECT_NEAR(time("LL128", kGB, 32) / time("Simple", kGB, 32), 1.02, 0.01);  // claimed: 1.02
 }
 
 // N8: 16 nodes of GH200, Simple, LL, LL128: 16 KB 40, 15, 20 us; 1 MB 500, 2000, 600 us; 1 GB 50, 200, 70 ms. Read off
@@ -194,10 +191,16 @@ TEST(Headline, N8LlWinsSmallAndSimpleLargeMessages) {
   const auto time = [&](const char* protocol, Bytes bytes) {
     return simulated(machine, {.bytes = bytes, .protocol = protocol});
   };
-  EXPECT_LT(time("LL", 16 << 10), time("LL128", 16 << 10));
-  EXPECT_LT(time("LL128", 16 << 10), time("Simple", 16 << 10));
-  EXPECT_LT(time("Simple", kGiB), time("LL128", kGiB));
-  EXPECT_GT(time("LL", kGiB) / time("Simple", kGiB), 1.9);
+  EXPECT_NEAR(time("Simple", 16 << 10).us(), 85.4, 1);
+  EXPECT_NEAR(time("LL", 16 << 10).us(), 49.3, 1);
+  EXPECT_NEAR(time("LL128", 16 << 10).us(), 57.8, 1);
+  EXPECT_NEAR(time("Simple", kMiB).us(), 185, 3);
+  EXPECT_NEAR(time("LL", kMiB).us(), 236, 3);
+  EXPECT_NEAR(time("LL128", kMiB).us(), 135, 3);
+  EXPECT_NEAR(time("Simple", kGiB).s() * 1000, 22.5, 0.3);
+  EXPECT_NEAR(time("LL128", kGiB).s() * 1000, 24.0, 0.3);
+  EXPECT_NEAR(time("LL", kGiB).s() * 1000, 105.4,
+              2);  // half of its bytes are flags, and trees are what LL is chosen for
 }
 
 // N11: end to end InfiniBand 1-2 us, RoCE 2-6, TCP 50 and more. RoCE's wires alone come out below; TCP's claim is that
@@ -236,8 +239,7 @@ TEST(Headline, N13TreesAreHundredsOfTimesFasterAtScale) {
   const auto estimate = [&](const char* algorithm) {
     return choice(machine, {.bytes = 8, .algorithm = algorithm, .protocol = "LL"}).estimate.total;
   };
-  EXPECT_GT(estimate("ring") / estimate("tree"), 180);
-  EXPECT_LT(estimate("ring") / estimate("tree"), 3 * 180);
+  EXPECT_NEAR(estimate("ring") / estimate("tree"), 356, 4);
 }
 
 // N16: 16 MB over 64 channels leave 256 KB each and half the NIC idle. In weft's model the cost is posting more and
@@ -247,7 +249,34 @@ TEST(Headline, N16TooManyChannelsAreSlower) {
   const auto with = [&](int channels) {
     return simulated(machine, {.bytes = 16 * kMiB, .algorithm = "ring", .protocol = "Simple", .channels = channels});
   };
-  EXPECT_GT(with(64) / with(32), 1.2);
+  EXPECT_NEAR(with(32) / with(64), 0.670, 0.01);  // the rate of 64 channels of that of 32; claimed: 0.5
+  EXPECT_LT(with(32), with(16));
+}
+
+// N20: GPUDirect RDMA has 5 to 10 times less latency than TCP over Ethernet for small messages. Between the whole call,
+// whose launch and proxy cost the same on both, and the wires and TCP alone (N11).
+TEST(Headline, N20GpuDirectIsTwoAndAHalfTimesAsFastWithTheCallAndMoreWithoutIt) {
+  const auto machine = [](const char* net) { return machine_of(std::string("dgx-h100:nodes=2,net=") + net); };
+  const auto roce = machine("roce-400"), ethernet = machine("eth-100");
+  const Asked message{.collective = Collective::kSendReceive, .bytes = 8, .protocol = "Simple", .channels = 1};
+  EXPECT_NEAR(simulated(ethernet, message) / simulated(roce, message), 61.42 / 24.22, 0.03);
+  EXPECT_NEAR(simulated_beyond_launch(ethernet, message) / simulated_beyond_launch(roce, message), 3.4, 0.1);
+  const double wires = roce.routes().path(roce.device(0), roce.device(8)).latency.us();
+  EXPECT_NEAR(simulated_beyond_launch(ethernet, message).us() / wires, 28, 1);
+}
+
+// RoCE: 95 to 98 % of InfiniBand's performance; about 195 GB/s on 16 GPUs by both, latencies nanoseconds apart. Nothing
+// in the model distinguishes their bandwidth where no packet is lost; a ring over two nodes of eight NICs of 200 Gb/s
+// gets 96 % of the claim, and a small all-reduce 0.5 us more.
+TEST(Headline, RoceIsAsFastAsInfiniBandWhereNothingIsLost) {
+  const auto time = [](const char* net, Bytes bytes, const char* algorithm, const char* protocol) {
+    return simulated(std::string("dgx-a100:nodes=2,net=") + net,
+                     {.bytes = bytes, .algorithm = algorithm, .protocol = protocol});
+  };
+  const Duration infiniband = time("ib-hdr", kGiB, "ring", "Simple"), roce = time("roce-200", kGiB, "ring", "Simple");
+  EXPECT_NEAR(roce / infiniband, 1, 0.001);
+  EXPECT_NEAR(static_cast<double>(kGiB) * 2 * 15 / 16 / roce.s() / 1e9, 186.4, 1);  // busbw; claimed: 195
+  EXPECT_NEAR(time("roce-200", 8, "", "").us() - time("ib-hdr", 8, "", "").us(), 0.5, 0.1);
 }
 
 // N9: every GPU sends 1024 tokens to 8 experts, of 4096 bf16 each: 8 MiB. By messages about 70 us, by a kernel that
@@ -260,12 +289,12 @@ TEST(Headline, N9AKernelThatStoresBeatsMessages) {
     return simulated(
         machine, {.collective = Collective::kAllToAll, .bytes = bytes, .algorithm = algorithm, .protocol = protocol});
   };
-  EXPECT_NEAR(dispatch(8 * kMiB, "Simple", "pairwise").us(), 55, 5);  // claimed: 70
-  EXPECT_NEAR(dispatch(8 * kMiB, "Simple", "grouped").us(), 33, 5);
-  EXPECT_LT(dispatch(8 * kMiB, "Direct").us(), 40);  // claimed: also 15 us for posting, which stores do not need
-  EXPECT_GT(dispatch(64 << 10, "Simple", "pairwise") / dispatch(64 << 10, "Direct"), 3);
-  EXPECT_GT(dispatch(64 << 10, "Simple", "grouped") / dispatch(64 << 10, "Direct"), 1.3);
-  EXPECT_NEAR(dispatch(64 << 10, "Direct").us(), 7.5, 2.5);
+  EXPECT_NEAR(dispatch(8 * kMiB, "Simple", "pairwise").us(), 55.4, 0.6);  // claimed: 70
+  EXPECT_NEAR(dispatch(8 * kMiB, "Simple", "grouped").us(), 32.7, 0.4);
+  EXPECT_NEAR(dispatch(8 * kMiB, "Direct").us(), 28.4, 0.3);  // claimed: 40, 15 of them for posting: stores need none
+  EXPECT_NEAR(dispatch(64 << 10, "Simple", "pairwise").us(), 26.2, 0.3);  // claimed: 50 to 100
+  EXPECT_NEAR(dispatch(64 << 10, "Simple", "grouped").us(), 11.2, 0.2);
+  EXPECT_NEAR(dispatch(64 << 10, "Direct").us(), 7.57, 0.1);  // claimed: 5 to 10
 }
 
 double figure(const std::string& part, const char* name) {
@@ -286,8 +315,8 @@ TEST(Headline, N15ReloadingBeatsRecomputing) {
   const double recomputed =
       kTokens * 2 * kWeights / (0.5 * figure("H100-SXM5", "fp8") * 1e12) + first_token("H100-SXM5");
   const double from_host = reloaded("dgx-h100", "H100-SXM5");
-  EXPECT_NEAR(recomputed / from_host, 14, 1.4);
-  EXPECT_NEAR(from_host / reloaded("gh200", "GH200"), 2, 0.2);
+  EXPECT_NEAR(recomputed / from_host, 14.3, 0.1);                   // claimed: up to 14
+  EXPECT_NEAR(from_host / reloaded("gh200", "GH200"), 2.06, 0.02);  // claimed: 2
 }
 
 }  // namespace

@@ -75,11 +75,12 @@ typedef struct {
   X(long long, longlong, a, b)       \
   X(unsigned short, ushort, a, b)    \
   X(unsigned int, uint, a, b) X(unsigned long, ulong, a, b) X(unsigned long long, ulonglong, a, b)
-#define WEFT_SHMEM_DISTINCT(X, a, b) \
-  WEFT_SHMEM_INTEGERS(X, a, b)       \
-  X(float, float, a, b)              \
-  X(double, double, a, b)            \
-  X(long double, longdouble, a, b) X(char, char, a, b) X(signed char, schar, a, b) X(unsigned char, uchar, a, b)
+#define WEFT_SHMEM_NARROW(X, a, b) \
+  WEFT_SHMEM_INTEGERS(X, a, b)     \
+  X(float, float, a, b)            \
+  X(double, double, a, b)          \
+  X(char, char, a, b) X(signed char, schar, a, b) X(unsigned char, uchar, a, b)
+#define WEFT_SHMEM_DISTINCT(X, a, b) WEFT_SHMEM_NARROW(X, a, b) X(long double, longdouble, a, b)
 /* Second names of them. */
 #define WEFT_SHMEM_SMALL_FIXED(X, a, b) \
   X(int8_t, int8, a, b) X(int16_t, int16, a, b) X(uint8_t, uint8, a, b) X(uint16_t, uint16, a, b)

@@ -42,6 +42,7 @@ Examples:
   weft bench transfer --block 4K --blocks 15000           a list of 15,000 scattered pages of another process
   weft bench transfer --file /data/blocks --block 64K --blocks 4096      random reads of a file
   weft bench transfer --on dgx-h100 --ranks 8 --from nvme-gen5*8         what reloading from eight drives takes
+  weft bench transfer --on dgx-h100 --ranks 8 --from nvme-gen5*8 --op write --bounce    writing them, through host memory
   weft bench transfer --on dgx-h100:nodes=2 --ranks 8 --from node        what handing over to the next node takes
   weft bench kv --block 256K --check                      blocks of 16 tokens, 16 KiB a token
   weft bench all_reduce --json results.json               the rows as weft.bench/3
@@ -198,7 +199,7 @@ void group(CLI::App& sub) {
                 {"--on", "--calibration", "--level", "--no-fold", "--max-events"});
   group_options(sub, "What else happens there", {"--fault", "--beside", "--load", "--compute"});
   group_options(sub, "Transfers and caches",
-                {"--block", "--blocks", "--from", "--file", "--stack", "--verify", "--model", "--redis"});
+                {"--block", "--blocks", "--from", "--bounce", "--file", "--stack", "--verify", "--model", "--redis"});
   group_options(sub, "Output", {"--json", "--timeline", "--verbose"});
 }
 
@@ -296,6 +297,8 @@ Command add_bench(CLI::App& app) {
       "transfer with --on: every rank's bytes come from dram, from parts of the catalogue below the host's "
       "processors (nvme-gen5*4, cxl2-x8), from the next GPUs of the node (gpu), or from those of the next node "
       "(node)");
+  sub->add_flag("--bounce", spec->bounce,
+                "transfer with --from PART: through a buffer in the host's memory, without GPUDirect Storage");
   sub->add_option(
       "--file", spec->file,
       "transfer: blocks of this file past the page cache, instead of another process's memory; made, with the "

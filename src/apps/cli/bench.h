@@ -41,6 +41,7 @@ struct BenchSpec {
   std::int64_t blocks = 0;   // transfer: how many, instead of --min and --max
   bool verify = false;       // transfer: checksums
   std::string from;          // transfer with --on: the tier; empty: one GPU's memory by another
+  bool bounce = false;       // transfer with --from: through a buffer of the host's memory
   std::string file;          // transfer: instead of another process's memory
   std::string model, redis;  // kv: a config.json; a Redis server
   std::string stack;         // transfer with --on --from node: whose software

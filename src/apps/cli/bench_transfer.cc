@@ -47,6 +47,7 @@ Result<Plan> plan_of(const BenchSpec& spec) {
     return bad_input("bench transfer: --algo, --proto and --channels are for collectives");
   if (!spec.ranks_text.empty() && spec.from.empty())
     return bad_input("bench transfer: --ranks goes with --on and --from");
+  if (spec.bounce && spec.from.empty()) return bad_input("--bounce: goes with --from");
   if (spec.on.empty() && !spec.from.empty())
     return bad_input("--from {}: names a tier of a machine given by --on", spec.from);
   if (spec.op_name != "sum" && spec.op_name != "read" && spec.op_name != "write")

@@ -40,6 +40,7 @@ tuner plugin of NCCL reads (NCCL_TUNER_CONFIG_FILE).
 `weft explain access`: shall a rank use a peer's array through a pointer, or get it once and use the copy?
   weft explain access --bytes 64M --reuse 3 --on dgx-h100               all of it, three times
   weft explain access --bytes 64M --reuse 3 --fraction 0.01 --on dgx-h100
+  weft explain access --bytes 64M --work 200us --on dgx-h100            each use computes: a stream's copy hides behind it
 
 `weft explain devices`: how ranks on these GPUs of this machine reach each other, and why so
   weft explain devices --gpus 0,0,1                       three ranks of one process, two of them on GPU 0
@@ -274,6 +275,11 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--fraction", spec->access.fraction, "access: the part of its cache lines that every use reads")
       ->capture_default_str();
   sub->add_option("--peer", spec->access.peer, "access: the array's rank; rank 0 uses it")->capture_default_str();
+  sub->add_option("--l2", spec->access.cache,
+                  "access: as if rank 0's cache kept up to this much of its peer's memory; GPUs' keep none")
+      ->capture_default_str();
+  sub->add_option("--work", spec->access.work,
+                  "access: computation of each use, e.g. 200us, beside which a stream can copy");
   sub->add_option("--gpus", spec->gpus, "devices: the GPU of every rank, e.g. 0,0,1,1")->delimiter(',');
   sub->add_flag("--processes", spec->processes, "devices: every rank is a process of its own");
   sub->add_option("--json", spec->json, "write weft.explain/1 to this file; - is stdout instead of the table")

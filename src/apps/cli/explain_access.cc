@@ -1,5 +1,6 @@
 #include "apps/cli/explain_access.h"
 
+#include "base/quantity.h"
 #include "base/text.h"
 #include "plan/cost/access.h"
 
@@ -11,10 +12,13 @@ std::string uses(std::int64_t n) { return n == 1 ? "one use" : fmt::format("{} u
 // Why the winner wins, in terms of what was counted.
 std::string reason(const cost::AccessAdvice& a, const cost::Access& access) {
   if (!a.pointer_possible) return a.path;
+  if (a.get_wins && a.hidden > Duration() && a.copy + a.use_here > a.use_there && access.reuse == 1)
+    return fmt::format("the work hides {} of the copy; loads by pointer would stall it", format_duration(a.hidden));
   if (a.get_wins)
     return fmt::format("{} by pointer take {}, the copy {} and {} of it {}", uses(access.reuse),
                        format_duration(a.pointer), format_duration(a.copy), uses(access.reuse),
                        format_duration(a.use_here * static_cast<double>(access.reuse)));
+  if (a.cached && access.reuse > 1) return "after the first use the reader's cache serves the peer's lines";
   if (!a.from_uses) return "the peer's memory is as near as one's own";
   if (access.fraction < 1 && *a.from_uses > 3)
     return fmt::format("only {:.3g} % are used; a copy moves everything", access.fraction * 100);
@@ -26,6 +30,12 @@ void print(const cost::AccessAdvice& a, const cost::Access& access, const Machin
   fmt::print("# rank 0 uses {} of {}, an array of rank {} of {} ({})\n",
              access.fraction < 1 ? fmt::format("{:.3g} %", access.fraction * 100) : "all", format_bytes(access.bytes),
              peer, machine.name, a.path);
+  if (access.work > Duration())
+    fmt::print("# with {} of computation in each use, beside which a stream copies in blocks\n",
+               format_duration(access.work));
+  if (access.cache > 0)
+    fmt::print("# as if the reader's cache kept {} of its peer's lines{}\n", format_bytes(access.cache),
+               machine.view->costs().gpu() ? "; caches of GPUs keep none, since their links are not coherent" : "");
   fmt::print("  {:<8} {:>12} {:>14}  total for {}\n", "way", "beforehand", "each use", uses(access.reuse));
   if (a.pointer_possible)
     fmt::print("{} {:<8} {:>12} {:>14}  {}\n", a.get_wins ? ' ' : '*', "pointer", "-", format_duration(a.use_there),
@@ -48,6 +58,10 @@ nlohmann::json to_json(const cost::AccessAdvice& a, const cost::Access& access, 
                          {"bytes", access.bytes},
                          {"fraction", access.fraction},
                          {"reuse", access.reuse},
+                         {"cache", access.cache},
+                         {"cached", a.cached},
+                         {"work_us", access.work.us()},
+                         {"hidden_us", a.hidden.us()},
                          {"path", a.path},
                          {"choice", a.get_wins ? "get" : "pointer"},
                          {"pointer_us", nullptr},
@@ -72,7 +86,14 @@ Result<int> explain_access(const AccessSpec& spec, const Machine& machine, Bytes
   if (spec.peer < 1 || spec.peer >= machine.view->endpoints())
     return bad_input("--peer {}: {} has ranks 1 to {} besides rank 0", spec.peer, machine.name,
                      machine.view->endpoints() - 1);
-  const cost::Access access{.bytes = bytes, .fraction = spec.fraction, .reuse = spec.reuse};
+  const auto cache = parse_message("--l2", spec.cache);
+  if (!cache) return bad_input("--l2: {}", cache.error().message);
+  cost::Access access{.bytes = bytes, .fraction = spec.fraction, .reuse = spec.reuse, .cache = *cache};
+  if (!spec.work.empty()) {
+    const auto work = duration_of(spec.work);
+    if (!work) return bad_input("--work {}: a time above zero such as 200us or 2ms", spec.work);
+    access.work = *work;
+  }
   WEFT_TRY(const auto advice, cost::advise(*machine.view, 0, static_cast<Rank>(spec.peer), access));
   if (json != "-") print(advice, access, machine, spec.peer);
   if (!json.empty()) WEFT_CHECK(write_json(json, to_json(advice, access, machine, spec.peer)));

@@ -8,6 +8,7 @@ namespace weft::cli {
 struct AccessSpec {
   std::int64_t reuse = 1, peer = 1;
   double fraction = 1;
+  std::string cache = "0", work;  // a size, a time; empty: none
 };
 
 // Pointer or get, and where the break-even lies; as text, and as weft.explain_access/1 in `json` if that names a file.

@@ -3,12 +3,15 @@
 #include "base/report/transfer.h"
 #include "base/text.h"
 #include "model/replay/hand_over.h"
-#include "plan/cost/reload.h"
 
 namespace weft::cli {
 
 Result<Fetched> fetch_from(const cost::MachineView& machine, const std::string& from, const std::string& stack,
-                           Rank ranks, Bytes rank_bytes) {
+                           Rank ranks, Bytes rank_bytes, cost::TierWay way) {
+  if (way.bounce && (from == "gpu" || from == "node" || from == "dram"))
+    return bad_input("--bounce: goes with parts below the processors, e.g. --from nvme-gen5*8, not with --from {}",
+                     from);
+  if (way.write && (from == "gpu" || from == "node")) return bad_input("--from {}: is read, not written", from);
   if (from == "gpu" || from == "node") {
     WEFT_TRY(auto over, replay::hand_over(machine, {.ranks = ranks,
                                                     .within_node = from == "gpu",
@@ -18,12 +21,12 @@ Result<Fetched> fetch_from(const cost::MachineView& machine, const std::string& 
   }
   if (!stack.empty()) return bad_input("--stack {}: goes with --from gpu or node", stack);
   WEFT_TRY(const cost::Tier tier, cost::parse_tier(from));
-  WEFT_TRY(auto reloaded, cost::reload(machine, tier, ranks, rank_bytes));
+  WEFT_TRY(auto reloaded, cost::reload(machine, tier, ranks, rank_bytes, way));
   return Fetched{reloaded.time, std::move(reloaded.bound)};
 }
 
 Result<int> bench_tier(const BenchSpec& spec) {
-  if (spec.op_name == "write") return bad_input("--from {}: is read, not written", spec.from);
+  const cost::TierWay way{.write = spec.op_name == "write", .bounce = spec.bounce};
   WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
   const std::string ranks_text = spec.ranks_text.empty() ? "1" : spec.ranks_text;
   WEFT_TRY(const std::int64_t ranks, parse_integer("--ranks", ranks_text, 1, 1 << 20));
@@ -31,12 +34,13 @@ Result<int> bench_tier(const BenchSpec& spec) {
   report::TierReport r{
       .machine = machine.name, .from = spec.from, .stack = spec.stack, .ranks = static_cast<Rank>(ranks)};
   for (const Bytes bytes : sizes) {
-    WEFT_TRY(auto fetched, fetch_from(*machine.view, spec.from, spec.stack, r.ranks, bytes));
+    WEFT_TRY(auto fetched, fetch_from(*machine.view, spec.from, spec.stack, r.ranks, bytes, way));
     r.rows.push_back({bytes, fetched.time, std::move(fetched.bound)});
   }
   if (spec.json != "-") {
-    fmt::print("# {} (simulated), {} rank{} from {}{}\n", r.machine, r.ranks, r.ranks == 1 ? "" : "s", r.from,
-               r.stack.empty() ? "" : " by " + r.stack);
+    fmt::print("# {} (simulated), {} rank{} {} {}{}{}\n", r.machine, r.ranks, r.ranks == 1 ? "" : "s",
+               way.write ? "to" : "from", r.from, r.stack.empty() ? "" : " by " + r.stack,
+               way.bounce ? " through the host's memory" : "");
     fmt::print("# {:>12} {:>14} {:>12} {:>9}  {}\n", "a rank (B)", "all (B)", "time (us)", "GB/s", "bound by");
     for (const auto& row : r.rows)
       fmt::print("{:>14} {:>14} {:>12.1f} {:>9.1f}  {}\n", row.rank_bytes, r.bytes(row), row.time.us(),

@@ -1,16 +1,13 @@
 #include "compat/shmem/library.h"
 
 using namespace weft;
+using compat::onesided::kOne;
+using compat::onesided::kZero;
 using compat::shmem::Library;
 using compat::shmem::library;
 using pgas::AtomicOp;
 
 namespace {
-
-template <class T>
-constexpr T kZero{};
-template <class T>
-constexpr T kOne{1};
 
 template <AtomicOp op, class T>
 T fetched(const char* call, shmem_ctx_t ctx, const T* at, T operand, T compare, int pe) {

@@ -1,24 +1,18 @@
 #include "compat/shmem/library.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 namespace weft::compat::shmem {
 
 std::unique_ptr<Library> running;
 
-Library::Library(std::unique_ptr<api::Pe> own, int level) : pe(std::move(own)), thread_level(level) {
-  // The Pe owns the team of all; this handle only points there.
-  world_.team = std::shared_ptr<api::Team>(std::shared_ptr<void>(), &pe->everybody());
-  if (space().agent() == nullptr) return;
-  auto near = pe->make_team(pe->neighbours());
-  if (!near) space().misuse("shmem_init", near.error().message);
-  near_.team = std::move(*near);
+Library::Library(std::unique_ptr<api::Pe> own, int level) : Process(std::move(own), level, "shmem_init") {
+  world_.team = world();
+  near_.team = near();
 }
 
 weft_shmem_team* Library::team(shmem_team_t handle) {
-  if (handle == SHMEM_TEAM_SHARED) return near_.team != nullptr ? &near_ : &world_;
+  if (handle == SHMEM_TEAM_SHARED) return &near_;
   return handle == SHMEM_TEAM_WORLD ? &world_ : handle;
 }
 
@@ -64,14 +58,7 @@ Rank Library::of_context(const char* call, shmem_ctx_t ctx, int member) const {
   return ctx->team->group().job_rank(member);
 }
 
-void not_running(const char* call) {
-  fmt::print(stderr, "weft: {}: not between shmem_init and shmem_finalize\n", call);
-  std::abort();
-}
-
-void require(const char* call, const Status& status) {
-  if (!status) running->space().misuse(call, status.error().message);
-}
+void not_running(const char* call) { onesided::not_running(call, "shmem_init", "shmem_finalize"); }
 
 pgas::Compare comparison(const char* call, int cmp) {
   if (cmp < SHMEM_CMP_EQ || cmp > SHMEM_CMP_LE)

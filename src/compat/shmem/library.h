@@ -1,13 +1,12 @@
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include <shmem.h>
-#include "api/pe.h"
+#include "compat/onesided/process.h"
 
 struct weft_shmem_team {
   std::shared_ptr<weft::api::Team> team;
@@ -22,16 +21,9 @@ struct weft_shmem_context {
 namespace weft::compat::shmem {
 
 // What there is between shmem_init and shmem_finalize.
-class Library {
+class Library : public onesided::Process {
  public:
-  // Ends the process if `pe` cannot make a team of its own.
   Library(std::unique_ptr<api::Pe> pe, int thread_level);
-
-  const pgas::Space& space() const { return pe->space(); }
-  pgas::Idler idler(const char* call) const { return {pe->space(), pe->watch(), call}; }
-
-  // Differs from call to call: where the `any` functions begin to look.
-  std::size_t turn() { return turns_.fetch_add(1, std::memory_order_relaxed); }
 
   // Null: SHMEM_TEAM_INVALID.
   weft_shmem_team* team(shmem_team_t handle);
@@ -47,15 +39,11 @@ class Library {
     return of_context(call, ctx, pe);
   }
 
-  const std::unique_ptr<api::Pe> pe;
-  const int thread_level;
-
  private:
   Rank of_context(const char* call, shmem_ctx_t ctx, int pe) const;
 
   weft_shmem_team world_;
-  weft_shmem_team near_;  // SHMEM_TEAM_SHARED where some PEs do not map each other's memory
-  std::atomic<std::size_t> turns_{0};
+  weft_shmem_team near_;  // SHMEM_TEAM_SHARED
   std::mutex mutex_;
   std::vector<std::unique_ptr<weft_shmem_team>> teams_;            // guarded by mutex_
   std::map<pgas::Group, std::shared_ptr<api::Team>> active_sets_;  // guarded by mutex_
@@ -71,8 +59,6 @@ inline Library& library(const char* call) {
   return *running;
 }
 
-// A failed collective ends the process: the standard has no way to report it.
-void require(const char* call, const Status& status);
 pgas::Compare comparison(const char* call, int cmp);
 
 // Defines pshmem_NAME, and shmem_NAME as its weak alias, so that tools can replace the latter.

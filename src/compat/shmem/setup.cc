@@ -1,9 +1,8 @@
 #include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include "base/env.h"
+#include "compat/onesided/collectives.h"
 #include "compat/shmem/library.h"
 
 using namespace weft;
@@ -15,18 +14,11 @@ namespace {
 
 void start(const char* call, int thread_level) {
   if (running) return;
-  auto settings = env::read();
-  auto pe = settings ? api::join_pgas(*settings, true) : tl::make_unexpected(settings.error());
-  if (!pe) {
-    fmt::print(stderr, "weft: {}: {}\n", call, pe.error().message);
-    std::exit(2);
-  }
-  running = std::make_unique<Library>(std::move(*pe), thread_level);
+  running = std::make_unique<Library>(compat::onesided::join(call), thread_level);
 }
 
 void finish(const char* call) {
-  pgas::quiet(library(call).space());
-  compat::shmem::require(call, library(call).pe->everybody().barrier());
+  compat::onesided::barrier(library(call), call, &library(call).pe->everybody());
   running.reset();
 }
 
@@ -57,9 +49,7 @@ WEFT_SHMEM_DEFINE(int, addr_accessible, (const void* addr, int pe)) {
   return pe >= 0 && pe < l.pe->ranks() && l.space().symmetric(addr, 1) ? 1 : 0;
 }
 WEFT_SHMEM_DEFINE(void*, ptr, (const void* dest, int pe)) {
-  const Library& l = library("shmem_ptr");
-  if (pe < 0 || pe >= l.pe->ranks() || !l.space().symmetric(dest, 1)) return nullptr;
-  return pe == l.pe->rank() ? const_cast<void*>(dest) : l.space().at("shmem_ptr", dest, 1, pe);
+  return compat::onesided::address_at(library("shmem_ptr"), "shmem_ptr", dest, pe);
 }
 WEFT_SHMEM_DEFINE(void, info_get_version, (int* major, int* minor)) {
   *major = SHMEM_MAJOR_VERSION;

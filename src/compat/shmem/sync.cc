@@ -2,7 +2,6 @@
 
 using namespace weft;
 using compat::shmem::comparison;
-using compat::shmem::Library;
 using compat::shmem::library;
 
 namespace {
@@ -10,15 +9,11 @@ namespace {
 template <class T>
 pgas::Watched<T> watched(const char* call, const T* at, std::size_t count, const int* status, int cmp, const T* against,
                          std::size_t step) {
-  Library& l = library(call);
-  l.space().at(call, at, static_cast<Bytes>(pgas::bytes_of(count, sizeof(T))),
-               l.pe->rank());  // else nobody can ever store there
-  return {at, count, status, comparison(call, cmp), against, step, l.turn()};
+  return compat::onesided::watched(library(call), call, at, count, status, comparison(call, cmp), against, step);
 }
-
 template <class T>
 void wait_until(const char* call, const T* at, int cmp, T value) {
-  pgas::wait_all(watched(call, at, 1, nullptr, cmp, &value, 0), library(call).idler(call));
+  compat::onesided::wait_until(library(call), call, at, comparison(call, cmp), value);
 }
 
 }  // namespace

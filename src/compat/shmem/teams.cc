@@ -44,8 +44,8 @@ WEFT_SHMEM_DEFINE(int, team_get_config, (shmem_team_t handle, long mask, shmem_t
 WEFT_SHMEM_DEFINE(int, team_translate_pe, (shmem_team_t from, int pe, shmem_team_t to)) {
   Library& l = library("shmem_team_translate_pe");
   const weft_shmem_team *source = l.team(from), *destination = l.team(to);
-  if (source == nullptr || destination == nullptr || pe < 0 || pe >= source->team->ranks()) return -1;
-  return destination->team->group().member(source->team->group().job_rank(pe));
+  if (source == nullptr || destination == nullptr) return -1;
+  return compat::onesided::translate(*source->team, pe, *destination->team);
 }
 
 WEFT_SHMEM_DEFINE(void*, team_ptr, (shmem_team_t handle, const void* dest, int pe)) {
@@ -69,10 +69,7 @@ WEFT_SHMEM_DEFINE(int, team_split_2d,
   const weft_shmem_team* team = library("shmem_team_split_2d").team(parent);
   *xteam = *yteam = SHMEM_TEAM_INVALID;
   if (team == nullptr || xrange < 1) return -1;
-  const Rank ranks = team->team->ranks(), width = std::min<Rank>(xrange, ranks);
-  const Rank row = team->team->rank() / width, column = team->team->rank() % width;
-  const pgas::Group x = team->team->group().part(row * width, 1, std::min(width, ranks - row * width));
-  const pgas::Group y = team->team->group().part(column, width, (ranks - column + width - 1) / width);
+  const auto [x, y] = compat::onesided::row_and_column(*team->team, xrange);
   const int along_x = split("shmem_team_split_2d", *team->team, x, xconfig, xmask, xteam);
   const int along_y = split("shmem_team_split_2d", *team->team, y, yconfig, ymask, yteam);
   return along_x == 0 && along_y == 0 ? 0 : -1;

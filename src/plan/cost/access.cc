@@ -57,15 +57,34 @@ Result<Reading> reading_of(const MachineView& machine, Rank reader, const topolo
   return r;
 }
 
+// The blocks of a copy that a stream makes beside computation: each has a call of its own, and the first is waited for.
+constexpr int kBlocks = 8;
+
 void weigh(AccessAdvice& advice, const Reading& reading, const Access& access) {
   const auto touched = std::max<Bytes>(1, static_cast<Bytes>(static_cast<double>(access.bytes) * access.fraction));
-  const auto uses = static_cast<double>(access.reuse);
+  const auto again = static_cast<double>(access.reuse - 1);
   advice.use_there = reading.remote(touched);
   advice.copy = reading.copy(access.bytes);
   advice.use_here = reading.local(touched);
-  advice.pointer = advice.use_there * uses;
-  advice.get = advice.copy + advice.use_here * uses;
+  advice.cached = touched <= access.cache;
+  const Duration here = advice.use_here + access.work, in_blocks = advice.copy + reading.call * (kBlocks - 1);
+  const Duration beside = (in_blocks + here) * (1.0 / kBlocks) + std::max(in_blocks, here) * (1 - 1.0 / kBlocks);
+  const Duration after = advice.copy + here, first = access.work > Duration() ? std::min(after, beside) : after;
+  advice.hidden = after - first;
+  const Duration later = advice.cached ? advice.use_here : advice.use_there;
+  advice.pointer = advice.use_there + access.work + (later + access.work) * again;
+  advice.get = first + here * again;
   advice.get_wins = !advice.pointer_possible || advice.get < advice.pointer;
+}
+
+// Get wins from this many uses on; empty: never.
+std::optional<std::int64_t> from_uses(AccessAdvice once, const Reading& reading, Access access) {
+  access.reuse = 1;
+  weigh(once, reading, access);
+  if (once.get_wins) return 1;
+  const Duration saved = (once.cached ? once.use_here : once.use_there) - once.use_here;
+  if (saved <= Duration()) return std::nullopt;
+  return static_cast<std::int64_t>((once.get - once.pointer) / saved) + 2;
 }
 
 }  // namespace
@@ -88,12 +107,13 @@ Result<AccessAdvice> advise(const MachineView& machine, Rank reader, Rank owner,
   }
   weigh(advice, reading, access);
   if (!advice.pointer_possible) return advice;
-  if (advice.use_there > advice.use_here)
-    advice.from_uses = static_cast<std::int64_t>(advice.copy / (advice.use_there - advice.use_here)) + 1;
+  advice.from_uses = from_uses(advice, reading, access);
   constexpr Bytes kMost = Bytes{1} << 40;
   for (Bytes bytes = 1; bytes <= kMost && !advice.from_bytes; bytes *= 2) {
     AccessAdvice at = advice;
-    weigh(at, reading, {bytes, access.fraction, access.reuse});
+    Access of = access;
+    of.bytes = bytes;
+    weigh(at, reading, of);
     if (at.get_wins) advice.from_bytes = bytes;
   }
   return advice;

@@ -5,6 +5,7 @@
 #include "base/embedded.h"
 #include "base/text.h"
 #include "machine/catalog/catalog.h"
+#include "plan/cost/access_costs.h"
 
 namespace weft::cost {
 namespace {
@@ -47,11 +48,31 @@ struct WireLoad {
   std::map<std::int64_t, double> wire_bytes;  // by 2 * link, + 1 from b to a
   Duration latency;
 
-  void add(const topology::Path& path, double bytes) {
-    for (const topology::Hop& hop : path.hops) wire_bytes[2 * std::int64_t{hop.link} + (hop.forward ? 0 : 1)] += bytes;
+  void add(const topology::Path& path, double bytes, bool backwards) {
+    for (const topology::Hop& hop : path.hops)
+      wire_bytes[2 * std::int64_t{hop.link} + (hop.forward != backwards ? 0 : 1)] += bytes;
     latency = std::max(latency, path.latency);
   }
 };
+
+// The nearest device of a kind and the path from it. Errors (bad input): there is none.
+Result<topology::Path> path_from(const MachineView& machine, DeviceKind kind, Rank rank) {
+  const DeviceId gpu = machine.device(rank), from = nearest(machine, gpu, kind);
+  if (from >= 0) return machine.routes().path(from, gpu);
+  return bad_input("{}: no path from host {} to GPU {}", machine.topology().title,
+                   kind == DeviceKind::kMemory ? "memory" : "processors", rank);
+}
+
+// The bytes that enter the buffer and leave it: the memory's own link carries both, whatever their direction.
+Status add_buffer(WireLoad& load, const MachineView& machine, Rank rank, double bytes) {
+  WEFT_TRY(const topology::Path path, path_from(machine, DeviceKind::kMemory, rank));
+  if (path.hops.empty()) return {};
+  const topology::Hop& memory = path.hops.front();
+  load.wire_bytes[2 * std::int64_t{memory.link} + (memory.forward ? 0 : 1)] += 2 * bytes;
+  return {};
+}
+
+constexpr Bytes kBuffer = Bytes{1} << 20;
 
 }  // namespace
 
@@ -71,7 +92,7 @@ Result<Tier> parse_tier(const std::string& text) {
   return tier;
 }
 
-Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, Bytes rank_bytes) {
+Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, Bytes rank_bytes, TierWay way) {
   const topology::Topology& t = machine.topology();
   const Rank per_node = machine.ranks_per_node(machine.endpoints());
   if (ranks < 1 || ranks > per_node)
@@ -79,12 +100,9 @@ Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, 
   const bool from_dram = tier.part.empty();
   WireLoad load;
   for (Rank r = 0; r < ranks; ++r) {
-    const DeviceId gpu = machine.device(r);
-    const DeviceId from = nearest(machine, gpu, from_dram ? DeviceKind::kMemory : DeviceKind::kCpu);
-    if (from < 0)
-      return bad_input("{}: no path from host {} to GPU {}", t.title, from_dram ? "memory" : "processors", r);
-    const topology::Path path = machine.routes().path(from, gpu);
-    load.add(path, static_cast<double>(rank_bytes) / payload(machine, path.type));
+    WEFT_TRY(const topology::Path path, path_from(machine, from_dram ? DeviceKind::kMemory : DeviceKind::kCpu, r));
+    load.add(path, static_cast<double>(rank_bytes) / payload(machine, path.type), way.write);
+    if (way.bounce && !from_dram) WEFT_CHECK(add_buffer(load, machine, r, static_cast<double>(rank_bytes)));
   }
   Reload answer;
   for (const auto& [direction, bytes] : load.wire_bytes) {
@@ -96,9 +114,13 @@ Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, 
   if (!from_dram) {
     WEFT_TRY(const auto catalog, topology::Catalog::shipped());
     const topology::Part& part = *catalog.find(tier.part);
-    const Duration time = Bytes{ranks} * rank_bytes / (topology::rate_of(*part.figure("rate")) * tier.count);
+    const topology::Figure* writing = way.write ? part.figure("write_rate") : nullptr;
+    const BytesPerSecond rate = topology::rate_of(writing != nullptr ? *writing : *part.figure("rate")) * tier.count;
+    const Duration time = Bytes{ranks} * rank_bytes / rate;
     if (time > answer.time) answer = {time, fmt::format("{}*{}", tier.part, tier.count)};
     if (const auto* latency = part.figure("latency")) load.latency += topology::duration_of(*latency);
+    if (way.bounce)
+      load.latency += call_time(machine.costs().gpu()) + Bytes{ranks} * std::min(rank_bytes, kBuffer) / rate;
   }
   answer.time += load.latency;
   return answer;

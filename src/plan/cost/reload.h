@@ -20,10 +20,20 @@ struct Reload {
   std::string bound;  // what limits it, e.g. "nvme-gen5*4", "PCIe link of gpu0"
 };
 
-// The first `ranks` GPUs of one node read `rank_bytes` each out of a tier, all at once: the first byte's latency, and
-// the bytes over the link or part with most of them for its rate. Rates are those of the topology and the catalogue,
+// How the bytes go between GPUs and a tier.
+struct TierWay {
+  bool write = false;
+  // Through a buffer in the host's memory, which they enter and leave, instead of from device to device (GPUDirect
+  // Storage). Blocks of 1 MiB, the buffer of cuFile (per_buffer_cache_size_kb of its cufile.json): a block leaves when
+  // it is complete. Means nothing of the host's memory itself.
+  bool bounce = false;
+};
+
+// The first `ranks` GPUs of one node read `rank_bytes` each out of a tier, or write them, all at once: the first byte's
+// latency, and the bytes over the link or part with most of them for its rate. A part without a rate for writing is
+// written as fast as it is read. Rates are those of the topology and the catalogue,
 // times the share of a path that is payload (hop_costs.json). Errors (bad input): more ranks than a node has, no host
 // memory in the topology.
-Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, Bytes rank_bytes);
+Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, Bytes rank_bytes, TierWay way = {});
 
 }  // namespace weft::cost
