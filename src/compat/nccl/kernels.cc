@@ -22,15 +22,6 @@ RecordPool& pool() {
   return all;
 }
 
-std::uint64_t this_process() {
-  static const std::uint64_t number = [] {
-    std::array<std::uint8_t, 8> random;
-    net::bootstrap::fill_random(random);
-    return std::bit_cast<std::uint64_t>(random);
-  }();
-  return number;
-}
-
 std::uint64_t new_key() {
   const std::lock_guard guard(pool().mutex);
   return pool().next++;
@@ -103,6 +94,15 @@ Result<std::unique_ptr<stream::Member>> join_others(Communicator& comm, int devi
 }
 
 }  // namespace
+
+std::uint64_t this_process() {
+  static const std::uint64_t number = [] {
+    std::array<std::uint8_t, 8> random;
+    net::bootstrap::fill_random(random);
+    return std::bit_cast<std::uint64_t>(random);
+  }();
+  return number;
+}
 
 Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int device_number) {
   WEFT_TRY(const env::Settings settings, env::read());
