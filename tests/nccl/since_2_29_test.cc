@@ -28,7 +28,7 @@ ncclCollConfig_t config_with(const char* algorithms, int forced = 1) {
 }
 
 TEST(NcclConfigurations, EveryCollectiveTakesOneOrNone) {
-  constexpr int kRanks = 4, kRoot = 1;
+  static constexpr int kRanks = 4, kRoot = 1;
   constexpr std::size_t kCount = 600;
   on_ranks(kRanks, [](ncclComm_t comm, int rank, cudaStream_t stream) {
     ncclCollConfig_t nothing = NCCL_COLLCONFIG_INITIALIZER;

@@ -155,6 +155,7 @@ WEFT_NCCL_DEFINE(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindo
   const auto registered = comm->window(window);
   if (!registered || !comm->remove_window(window))
     return refuse(ncclInvalidArgument, "ncclCommWindowDeregister: this is no window of the communicator");
+  comm->issue([comm, number = registered->number] { comm->one_sided().forget(number); });
   if (comm->kernels) (void)comm->kernels->group().remove_window(registered->memory);  // which may have become none
   return ncclSuccess;
 }

@@ -41,6 +41,8 @@ class OneSided {
 
   // Says where this rank's window lies. Never waits.
   Status announce(const Window& window);
+  // What comes for it from now on is an error.
+  void forget(std::uint64_t window) { own_.erase(window); }
   // Errors: bad input: it ends past the peer's window; else of the communicator.
   Status put(const Put& put);
   // Takes `count` signals. Errors: of the communicator.
