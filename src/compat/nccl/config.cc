@@ -49,12 +49,11 @@ std::vector<std::string> words_of(std::string_view list) {
   return words;
 }
 
-// weft's name of an algorithm of NCCL's or its own; as NCCL_ALGO has it. Empty: it has none for this collective.
+// weft's name of an algorithm, which NCCL may write otherwise. Empty: it has none for this collective.
 Result<std::string> known_as(const std::string& word, Collective collective) {
-  const std::string name = word == "tree" ? "double_binary_tree" : word;
-  if (const auto found = collectives::find_algorithm(collective, name)) return std::string((*found)->name);
+  if (const auto found = collectives::find_algorithm(collective, word)) return std::string((*found)->name);
   for (int c = 0; c < kCollectiveKinds; ++c)
-    if (collectives::find_algorithm(static_cast<Collective>(c), name)) return std::string();
+    if (collectives::find_algorithm(static_cast<Collective>(c), word)) return std::string();
   return bad_input("algSelection: '{}' is no algorithm; `weft algorithms` lists them", shown(word));
 }
 

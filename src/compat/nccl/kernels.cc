@@ -6,6 +6,7 @@
 #include "api/stream/path.h"
 #include "api/stream/start.h"
 #include "base/env.h"
+#include "compat/nccl/same_calls.h"
 #include "net/bootstrap/key.h"
 
 namespace weft::compat::nccl {
@@ -138,20 +139,40 @@ Status add_window(ncclComm& comm, void* memory, std::size_t bytes, bool symmetri
   return !added && added.error().code == Code::kUnsupported ? Status() : added;
 }
 
+// Ends what waits for calls that will not come.
+static Status compare_calls(std::span<const Operation> operations, std::span<const stream::Prepared* const> prepared) {
+  std::size_t next = 0;
+  for (const Operation& o : operations) {
+    if (o.transfer) continue;
+    const stream::Prepared& own = *prepared[next++];
+    if (!o.comm->same_calls) continue;
+    const Status same = o.comm->same_calls->add(o.comm->rank, o.request, own);
+    if (same) continue;
+    o.comm->note(same);
+    WEFT_CHECK(o.comm->kernels->group().abort());
+  }
+  return {};
+}
+
 Status start_kernels(std::span<const Operation> operations) {
   std::vector<stream::Call> calls;
+  std::vector<const stream::Prepared*> prepared(operations.size());
   std::vector<stream::Exchange> exchanges;
   for (const Operation& o : operations) {
     if (o.transfer) {
       add_transfer(exchanges, o);
       continue;
     }
-    calls.push_back({.member = o.comm->kernels.get(), .request = o.request, .stream = o.stream});
+    calls.push_back({.member = o.comm->kernels.get(),
+                     .request = o.request,
+                     .stream = o.stream,
+                     .prepared = &prepared[calls.size()]});
     if (!o.sum) continue;
     calls.back().request.scalar = o.sum->scalar;
     calls.back().scalar = o.sum->in_device;
   }
   WEFT_CHECK(stream::start(calls));
+  WEFT_CHECK(compare_calls(operations, prepared));
   return stream::start_exchanges(exchanges);
 }
 

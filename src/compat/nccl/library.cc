@@ -2,6 +2,7 @@
 
 #include "base/env.h"
 #include "compat/nccl/one_sided.h"
+#include "compat/nccl/same_calls.h"
 
 namespace weft::compat::nccl {
 namespace {
@@ -60,6 +61,9 @@ ncclComm::ncclComm(weft::Communicator made, std::unique_ptr<weft::stream::Member
                    weft::net::cuda::Device& used, int number, std::shared_ptr<const weft::cost::MachineView> cores)
     : comm(std::move(made)),
       kernels(std::move(on_device)),
+      same_calls(kernels != nullptr && kernels->group().in_one_process()
+                     ? weft::compat::nccl::SameCalls::of(kernels->group())
+                     : nullptr),
       device(used),
       device_number(number),
       rank(comm.rank()),
@@ -85,6 +89,7 @@ void ncclComm::look() {
     note(alive);
     note(group.abort());
   }
+  if (same_calls) note(same_calls->trouble());
   note(group.trouble(rank));
 }
 

@@ -20,6 +20,7 @@ class MachineView;
 namespace weft::compat::nccl {
 
 class OneSided;
+class SameCalls;
 struct Window;
 
 // The device of this process: CUDA's, or the host's where WEFT_DEVICE says so. Errors: see net::cuda::cuda_device.
@@ -70,6 +71,7 @@ struct ncclComm {
 
   weft::Communicator comm;
   const std::unique_ptr<weft::stream::Member> kernels;
+  const std::shared_ptr<weft::compat::nccl::SameCalls> same_calls;  // null: no kernels, or of several processes
   weft::net::cuda::Device& device;
   const int device_number;
   const int rank, ranks;
