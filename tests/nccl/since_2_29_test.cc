@@ -159,8 +159,8 @@ TEST(NcclCommunicators, GrowByNewRanks) {
   constexpr int kBefore = 2, kAfter = 4;
   ncclUniqueId first, second;
   NCCL_OK(ncclGetUniqueId(&first));
-  std::promise<ncclUniqueId> told;
-  const std::shared_future<ncclUniqueId> heard = told.get_future().share();
+  std::promise<ncclUniqueId> sent;
+  const std::shared_future<ncclUniqueId> received = sent.get_future().share();
   std::vector<std::thread> threads;
   for (int r = 0; r < kAfter; ++r)
     threads.emplace_back([&, r] {
@@ -171,7 +171,7 @@ TEST(NcclCommunicators, GrowByNewRanks) {
         if (r == 1) {  // any rank may be the root
           NCCL_OK(ncclCommGetUniqueId(comm, &id));
           EXPECT_EQ(ncclCommGetUniqueId(comm, &second), ncclInvalidUsage);
-          told.set_value(id);
+          sent.set_value(id);
         }
         EXPECT_EQ(ncclCommGrow(comm, kBefore, nullptr, -1, &grown, nullptr), ncclInvalidArgument);
         NCCL_OK(ncclCommGrow(comm, kAfter, r == 1 ? &id : nullptr, -1, &grown, nullptr));
@@ -179,7 +179,7 @@ TEST(NcclCommunicators, GrowByNewRanks) {
           EXPECT_EQ(ncclCommGrow(comm, kAfter, &id, -1, &comm, nullptr), ncclInvalidUsage);
         }
       } else {
-        const ncclUniqueId id = heard.get();
+        const ncclUniqueId id = received.get();
         NCCL_OK(ncclCommGrow(nullptr, kAfter, &id, r, &grown, nullptr));
       }
       int count = 0, own = -1;

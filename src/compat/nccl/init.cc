@@ -125,7 +125,7 @@ std::future<Status> make_from(ncclComm& comm, ncclComm_t* made, Make make) {
   return future;
 }
 
-// What the ranks that are there tell each other before they meet the new ones.
+// What the ranks that are there send each other before they meet the new ones.
 struct Growth {
   ncclUniqueId id;  // of one of them; the others' is empty
   std::int64_t ranks;
