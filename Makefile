@@ -48,8 +48,8 @@ peers: all ## compare with Gloo, Open MPI and MPICH on this machine (some minute
 	scripts/setup --peers
 	bench/peers/run
 
-nccl-header: ## compare weft's nccl.h with NVIDIA's, from the wheel nvidia-nccl-cu13 2.28.9 (needs pip)
-	python3 -m pip download -q --no-deps -d build/nccl-header nvidia-nccl-cu13==2.28.9
+nccl-header: ## compare weft's nccl.h with NVIDIA's, from the wheel nvidia-nccl-cu13 2.32.3 (needs pip)
+	python3 -m pip download -q --no-deps -d build/nccl-header nvidia-nccl-cu13==2.32.3
 	cd build/nccl-header && python3 -m zipfile -e *.whl .
 	scripts/compare-nccl-header build/nccl-header/nvidia/nccl/include/nccl.h
 

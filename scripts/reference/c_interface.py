@@ -65,7 +65,7 @@ def nccl(source):
             lines.append(tidy(found[0]))
     if len(lines) < 20:
         raise ValueError("src/compat/nccl/nccl.h has a form that is not known: few functions were found")
-    return ("The functions of `libnccl.so.2`, whose names, types and values are those of NCCL 2.28's `nccl.h`. Every function also exists as\n"
+    return ("The functions of `libnccl.so.2`, whose names, types and values are those of NCCL 2.32's `nccl.h`. Every function also exists as\n"
             "`pnccl…`, for profilers. [GPUs](../../gpu.md) says what stands behind them.\n\n```c\n" + "\n".join(lines) + "\n```\n")
 
 

@@ -78,7 +78,7 @@ TEST(NcclNames, MeanWhatWeftsOwnVariablesSay) {
                              {"NCCL_DEBUG_FILE", "/tmp/%h.%p"},
                              {"NCCL_SHM_DISABLE", "1"},
                              {"NCCL_P2P_DISABLE", "1"}});
-  EXPECT_EQ(s.algorithm, "double_binary_tree");
+  EXPECT_EQ(s.algorithm, "tree");
   EXPECT_EQ(s.protocol, "LL128");
   EXPECT_EQ(s.channels, 4);
   EXPECT_EQ(s.interface, "eth0");

@@ -34,7 +34,7 @@ class Translation {
     if (word == "ring")
       s_.algorithm = "ring";
     else if (word == "tree")
-      s_.algorithm = "double_binary_tree";
+      s_.algorithm = "tree";
     else
       return ignored("NCCL_ALGO",
                      "weft has Ring and Tree by NCCL's names; `weft algorithms` lists the others for WEFT_ALGO");

@@ -16,35 +16,13 @@
 #include <thread>
 #include <vector>
 
-extern "C" ncclResult_t weft_stream_synchronize(cudaStream_t stream);
+#include "ranks.h"
 
 namespace {
 
-class HostDevice : public testing::Environment {
-  void SetUp() override { setenv("WEFT_DEVICE", "host", 1); }
-};
+using namespace weft::nccl_ranks;
+
 [[maybe_unused]] const auto* const host_device = testing::AddGlobalTestEnvironment(new HostDevice);
-
-cudaStream_t stream_of(int rank) { return reinterpret_cast<cudaStream_t>(static_cast<std::uintptr_t>(rank + 1)); }
-
-#define NCCL_OK(call) ASSERT_EQ((call), ncclSuccess) << ncclGetLastError(nullptr)
-
-// Every rank is a thread with a communicator and a stream.
-void on_ranks(int ranks, const std::function<void(ncclComm_t, int, cudaStream_t)>& body, bool destroys = true) {
-  ncclUniqueId id;
-  NCCL_OK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      ncclComm_t comm = nullptr;
-      NCCL_OK(ncclCommInitRank(&comm, ranks, id, r));
-      body(comm, r, stream_of(r));
-      if (destroys) {
-        NCCL_OK(ncclCommDestroy(comm));
-      }
-    });
-  for (std::thread& t : threads) t.join();
-}
 
 std::vector<float> ramp(std::size_t count, int rank) {
   std::vector<float> values(count);
@@ -365,7 +343,9 @@ TEST(NcclErrors, BadArgumentsAreRefusedWithAText) {
         text(ncclAllReduce(&x, &x, 1, ncclFloat, static_cast<ncclRedOp_t>(-1), comm, stream), ncclInvalidArgument),
         "-1 is no ncclRedOp_t");
     ncclSimInfo_t info{};
-    EXPECT_EQ(text(ncclGroupSimulateEnd(&info), ncclInvalidUsage), "weft does not estimate groups; see weft explain");
+    EXPECT_EQ(text(ncclGroupSimulateEnd(&info), ncclInvalidArgument),
+              "ncclGroupSimulateEnd: the ncclSimInfo_t is null or not initialized: begin with "
+              "NCCL_SIM_INFO_INITIALIZER");
     ncclComm_t other = nullptr;
     ncclUniqueId foreign{};
     EXPECT_EQ(text(ncclCommInitRank(&other, 1, foreign, 0), ncclInvalidArgument),

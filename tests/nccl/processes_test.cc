@@ -143,6 +143,44 @@ std::string rooted(ncclComm_t comm, int rank) {
   return "well";
 }
 
+#if NCCL_VERSION_CODE >= 23200
+// Puts to all, of one element and of more than a message takes at once; nobody puts again before all have looked.
+std::string puts_with_signals(ncclComm_t comm, int rank) {
+  int ranks = 0;
+  TRY_NCCL(ncclCommCount(comm, &ranks));
+  const auto n = static_cast<std::size_t>(ranks), self = static_cast<std::size_t>(rank);
+  const cudaStream_t stream = stream_of(rank);
+  for (const std::size_t count : {std::size_t{1}, std::size_t{1} << 19}) {
+    void* memory = nullptr;
+    ncclWindow_t window = nullptr;
+    TRY_NCCL(ncclMemAlloc(&memory, n * count * sizeof(int)));
+    TRY_NCCL(ncclCommWindowRegister(comm, memory, n * count * sizeof(int), &window, NCCL_WIN_COLL_SYMMETRIC));
+    for (int round = 1; round <= 3; ++round) {
+      std::vector<int> in(count, 10 * rank + round), ready(1, 1);
+      std::vector<ncclWaitSignalDesc_t> signals;
+      for (int peer = 0; peer < ranks; ++peer) {
+        TRY_NCCL(
+            ncclPutSignal(in.data(), count, ncclInt, peer, window, self * count * sizeof(int), 0, 0, 0, comm, stream));
+        signals.push_back({1, peer, 0, 0});
+      }
+      TRY_NCCL(ncclWaitSignal(ranks, signals.data(), comm, stream));
+      TRY_NCCL(weft_stream_synchronize(stream));
+      for (std::size_t i = 0; i < n * count; ++i)
+        if (const int got = static_cast<int*>(memory)[i]; got != 10 * static_cast<int>(i / count) + round)
+          return fmt::format("round {}: element {} is {}", round, i, got);
+      TRY_NCCL(ncclAllReduce(ready.data(), ready.data(), 1, ncclInt, ncclSum, comm, stream));
+      TRY_NCCL(weft_stream_synchronize(stream));
+    }
+    TRY_NCCL(ncclCommWindowDeregister(comm, window));
+  }
+  ncclResult_t error = ncclSuccess;
+  TRY_NCCL(ncclCommGetAsyncError(comm, &error));
+  TRY_NCCL(error);
+  TRY_NCCL(ncclCommDestroy(comm));
+  return "well";
+}
+#endif
+
 class NcclProcesses : public testing::TestWithParam<std::vector<int>> {};
 
 // Ranks on GPUs of their own, and, through host memory, on shared ones.
@@ -166,6 +204,16 @@ TEST_P(NcclProcesses, SumInWindows) {
     EXPECT_EQ(outcome.said, "well") << outcome.how();
   }
 }
+
+#if NCCL_VERSION_CODE >= 23200
+// Into windows that kernels have opened, and by messages.
+TEST_P(NcclProcesses, PutIntoEachOthersWindows) {
+  for (tests::Process& p : start(GetParam(), puts_with_signals)) {
+    const tests::Outcome outcome = p.join();
+    EXPECT_EQ(outcome.said, "well") << outcome.how();
+  }
+}
+#endif
 
 // Rank 1 alone asks for host memory, and both take it; where both ask for kernels, they have them on a GPU that they
 // share.

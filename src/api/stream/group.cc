@@ -199,7 +199,7 @@ Status Group::add_window(Rank rank, void* memory, Bytes bytes, bool symmetric, c
 
   std::uint64_t free = ~std::uint64_t{0};
   std::vector<net::cuda::SharedMemory> shared;
-  Opened opened{static_cast<const std::byte*>(memory), bytes, {}};
+  Opened opened{static_cast<const std::byte*>(memory), bytes, {}, {}};
   bool all_possible = true;
   for (const Offer& o : all) {
     free &= o.free;
@@ -223,8 +223,15 @@ Status Group::add_window(Rank rank, void* memory, Bytes bytes, bool symmetric, c
     return device().copy_now(window_table_.data() + number * row_bytes, places.data(), row_bytes);
   };
   WEFT_CHECK(agree(gather, ranks(), open_all()));
+  opened.places = std::move(places);
   windows_.emplace(number, std::move(opened));
   return {};
+}
+
+std::byte* Group::window_of_peer(const void* memory, Rank peer) const {
+  for (const auto& [number, window] : windows_)
+    if (window.memory == memory) return window.places[static_cast<std::size_t>(peer)];
+  return nullptr;
 }
 
 Status Group::remove_window(const void* memory) {

@@ -46,6 +46,8 @@ class Group {
   Status remove_window(const void* memory);
   // The window that the buffer lies in; -1: none.
   int window_of(const void* buffer, Bytes bytes) const;
+  // Where `peer`'s part of the window lies here whose own part begins at `memory`; null: there is no such window.
+  std::byte* window_of_peer(const void* memory, Rank peer) const;
   // For kernels, see exec::device::Frame; null while there are none.
   std::byte* const* windows() const { return reinterpret_cast<std::byte* const*>(window_table_.data()); }
   // What kernels of these ranks can do.
@@ -55,6 +57,8 @@ class Group {
   int device_of(Rank rank) const { return devices_[static_cast<std::size_t>(rank)]; }
   const exec::device::Geometry& geometry() const { return geometry_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
+  // Of one rank's region, with the table and the room for programs.
+  Bytes region_bytes() const { return room_begins() + Bytes{kProgramRoom}; }
   std::byte* region(Rank rank) const { return regions_[static_cast<std::size_t>(rank)]; }
   // The table of all regions' addresses, in the rank's own memory.
   std::byte* const* table(Rank rank) const {
@@ -104,6 +108,7 @@ class Group {
     const std::byte* memory;  // this rank's
     Bytes bytes;              // of the smallest
     std::vector<std::shared_ptr<void>> others;
+    std::vector<std::byte*> places;  // by rank
   };
   static constexpr int kMostWindows = 64;
   std::map<int, Opened> windows_;  // by the number that they have on all ranks

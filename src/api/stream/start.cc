@@ -66,6 +66,7 @@ Status start(std::span<const Call> calls) {
     Ready ready{.call = call};
     if (call.scalar != nullptr) ready.call.request.scalar = Scalar{};
     WEFT_TRY(ready.prepared, call.member->prepare(ready.call.request, By::kKernels));
+    if (call.prepared != nullptr) *call.prepared = ready.prepared;
     all.push_back(ready);
   }
   std::vector<std::vector<Ready>> launches;

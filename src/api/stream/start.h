@@ -11,7 +11,8 @@ struct Call {
   Member* member = nullptr;
   Request request = {};
   Stream stream = nullptr;
-  const void* scalar = nullptr;  // of a premultiplied sum, instead of the request's: an element in device memory
+  const Prepared** prepared = nullptr;  // not null: where the caller learns as what it runs
+  const void* scalar = nullptr;         // of a premultiplied sum, instead of the request's: an element in device memory
 };
 
 // Queues the calls in their streams; nothing waits on the host. Several calls of one rank follow each other. Ranks of

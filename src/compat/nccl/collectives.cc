@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "api/session/arguments.h"
+#include "compat/nccl/config.h"
 #include "compat/nccl/group.h"
 #include "compat/nccl/types.h"
 
@@ -15,7 +16,8 @@ Status check_count(std::size_t count, DataType type, std::size_t parts) {
 
 // `in_parts`, `out_parts`: of `count` elements each; 0: this rank has no such buffer.
 ncclResult_t collective(Request request, ncclDataType_t type, std::size_t in_parts, std::size_t out_parts,
-                        ncclComm* comm, void* stream, std::optional<Premultiplied> sum = {}) {
+                        ncclComm* comm, void* stream, const ncclCollConfig_t* config,
+                        std::optional<Premultiplied> sum = {}) {
   if (comm == nullptr) return refuse_in_group(ncclInvalidArgument, "the communicator is null");
   const auto known = type_of(type);
   if (!known) return in_group(result_of(known));
@@ -25,22 +27,26 @@ ncclResult_t collective(Request request, ncclDataType_t type, std::size_t in_par
   if (const Status fits = check_count(request.count, *known, std::max(in_parts, out_parts)); !fits)
     return in_group(result_of(fits));
   const std::size_t bytes = request.count * static_cast<std::size_t>(size_of(*known));
-  return submit({.comm = comm,
-                 .stream = stream,
-                 .request = request,
-                 .in_bytes = in_parts * bytes,
-                 .out_bytes = out_parts * bytes,
-                 .sum = sum});
+  Operation operation{.comm = comm,
+                      .stream = stream,
+                      .request = request,
+                      .in_bytes = in_parts * bytes,
+                      .out_bytes = out_parts * bytes,
+                      .sum = sum};
+  const auto wishes = wishes_of(config);
+  if (!wishes) return in_group(result_of(wishes));
+  if (const Status applied = apply(*wishes, operation); !applied) return in_group(result_of(applied));
+  return submit(std::move(operation));
 }
 
 ncclResult_t reduction(Request request, ncclDataType_t type, ncclRedOp_t op, std::size_t in_parts,
-                       std::size_t out_parts, ncclComm* comm, void* stream) {
+                       std::size_t out_parts, ncclComm* comm, void* stream, const ncclCollConfig_t* config) {
   if (comm == nullptr) return refuse_in_group(ncclInvalidArgument, "the communicator is null");
   if (op < ncclNumOps) {
     const auto known = op_of(op);
     if (!known) return in_group(result_of(known));
     request.op = *known;
-    return collective(request, type, in_parts, out_parts, comm, stream);
+    return collective(request, type, in_parts, out_parts, comm, stream, config);
   }
   const auto known = type_of(type);
   const auto sum = comm->sum(op);
@@ -48,7 +54,7 @@ ncclResult_t reduction(Request request, ncclDataType_t type, ncclRedOp_t op, std
     return refuse_in_group(ncclInvalidArgument, "{} is no operation of this communicator for such elements",
                            static_cast<int>(op));
   request.op = ReduceOp::kPremulSum;
-  return collective(request, type, in_parts, out_parts, comm, stream, sum);
+  return collective(request, type, in_parts, out_parts, comm, stream, config, sum);
 }
 
 std::size_t ranks_of(const ncclComm* comm) { return comm == nullptr ? 0 : static_cast<std::size_t>(comm->ranks); }
@@ -75,64 +81,70 @@ using namespace weft::compat::nccl;
 using weft::Collective;
 using weft::Transfer;
 
-WEFT_NCCL_DEFINE(ncclResult_t, AllReduce,
-                 (const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                  cudaStream_t stream)) {
-  return reduction({.collective = Collective::kAllReduce, .in = in, .out = out, .count = count}, type, op, 1, 1, comm,
-                   stream);
-}
+// Defines the function, and the one of nccl...Config that also takes a configuration.
+#define WEFT_UNPACKED(...) __VA_ARGS__
+#define WEFT_NCCL_COLLECTIVE(name, parameters, ...)                                                          \
+  WEFT_NCCL_DEFINE(ncclResult_t, name, (WEFT_UNPACKED parameters)) {                                         \
+    constexpr const ncclCollConfig_t* config = nullptr;                                                      \
+    __VA_ARGS__;                                                                                             \
+  }                                                                                                          \
+  WEFT_NCCL_DEFINE(ncclResult_t, name##Config, (WEFT_UNPACKED parameters, const ncclCollConfig_t* config)) { \
+    __VA_ARGS__;                                                                                             \
+  }
 
-WEFT_NCCL_DEFINE(ncclResult_t, Reduce,
-                 (const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                  ncclComm_t comm, cudaStream_t stream)) {
-  return reduction({.collective = Collective::kReduce, .in = in, .out = out, .count = count, .root = root}, type, op, 1,
-                   is_root(comm, root), comm, stream);
-}
+WEFT_NCCL_COLLECTIVE(AllReduce,
+                     (const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                      cudaStream_t stream),
+                     return reduction({.collective = Collective::kAllReduce, .in = in, .out = out, .count = count},
+                                      type, op, 1, 1, comm, stream, config))
 
-WEFT_NCCL_DEFINE(ncclResult_t, ReduceScatter,
-                 (const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                  cudaStream_t stream)) {
-  return reduction({.collective = Collective::kReduceScatter, .in = in, .out = out, .count = count}, type, op,
-                   ranks_of(comm), 1, comm, stream);
-}
+WEFT_NCCL_COLLECTIVE(
+    Reduce,
+    (const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
+     cudaStream_t stream),
+    return reduction({.collective = Collective::kReduce, .in = in, .out = out, .count = count, .root = root}, type, op,
+                     1, is_root(comm, root), comm, stream, config))
 
-WEFT_NCCL_DEFINE(ncclResult_t, Broadcast,
-                 (const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                  cudaStream_t stream)) {
-  return collective({.collective = Collective::kBroadcast, .in = in, .out = out, .count = count, .root = root}, type,
-                    is_root(comm, root), 1, comm, stream);
-}
+WEFT_NCCL_COLLECTIVE(ReduceScatter,
+                     (const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                      cudaStream_t stream),
+                     return reduction({.collective = Collective::kReduceScatter, .in = in, .out = out, .count = count},
+                                      type, op, ranks_of(comm), 1, comm, stream, config))
+
+WEFT_NCCL_COLLECTIVE(
+    Broadcast,
+    (const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream),
+    return collective({.collective = Collective::kBroadcast, .in = in, .out = out, .count = count, .root = root}, type,
+                      is_root(comm, root), 1, comm, stream, config))
 
 WEFT_NCCL_DEFINE(ncclResult_t, Bcast,
                  (void* data, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)) {
   return pncclBroadcast(data, data, count, type, root, comm, stream);
 }
 
-WEFT_NCCL_DEFINE(ncclResult_t, AllGather,
-                 (const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)) {
-  return collective({.collective = Collective::kAllGather, .in = in, .out = out, .count = count}, type, 1,
-                    ranks_of(comm), comm, stream);
-}
+WEFT_NCCL_COLLECTIVE(AllGather,
+                     (const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                      cudaStream_t stream),
+                     return collective({.collective = Collective::kAllGather, .in = in, .out = out, .count = count},
+                                       type, 1, ranks_of(comm), comm, stream, config))
 
-WEFT_NCCL_DEFINE(ncclResult_t, AlltoAll,
-                 (const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)) {
-  return collective({.collective = Collective::kAllToAll, .in = in, .out = out, .count = count}, type, ranks_of(comm),
-                    ranks_of(comm), comm, stream);
-}
+WEFT_NCCL_COLLECTIVE(AlltoAll,
+                     (const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                      cudaStream_t stream),
+                     return collective({.collective = Collective::kAllToAll, .in = in, .out = out, .count = count},
+                                       type, ranks_of(comm), ranks_of(comm), comm, stream, config))
 
-WEFT_NCCL_DEFINE(ncclResult_t, Gather,
-                 (const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                  cudaStream_t stream)) {
-  return collective({.collective = Collective::kGather, .in = in, .out = out, .count = count, .root = root}, type, 1,
-                    is_root(comm, root) ? ranks_of(comm) : 0, comm, stream);
-}
+WEFT_NCCL_COLLECTIVE(
+    Gather,
+    (const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream),
+    return collective({.collective = Collective::kGather, .in = in, .out = out, .count = count, .root = root}, type, 1,
+                      is_root(comm, root) ? ranks_of(comm) : 0, comm, stream, config))
 
-WEFT_NCCL_DEFINE(ncclResult_t, Scatter,
-                 (const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                  cudaStream_t stream)) {
-  return collective({.collective = Collective::kScatter, .in = in, .out = out, .count = count, .root = root}, type,
-                    is_root(comm, root) ? ranks_of(comm) : 0, 1, comm, stream);
-}
+WEFT_NCCL_COLLECTIVE(
+    Scatter,
+    (const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream),
+    return collective({.collective = Collective::kScatter, .in = in, .out = out, .count = count, .root = root}, type,
+                      is_root(comm, root) ? ranks_of(comm) : 0, 1, comm, stream, config))
 
 WEFT_NCCL_DEFINE(ncclResult_t, Send,
                  (const void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,

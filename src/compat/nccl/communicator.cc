@@ -3,13 +3,15 @@
 #include <cstring>
 
 #include "compat/nccl/kernels.h"
+#include "compat/nccl/one_sided.h"
 #include "compat/nccl/types.h"
 
 using namespace weft::compat::nccl;
 
 namespace {
 
-constexpr int kSymmetric = 1;  // NCCL_WIN_COLL_SYMMETRIC
+constexpr int kWindowFlags =
+    NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING | NCCL_WIN_GIN_ONLY | NCCL_WIN_CFT_COUNTED;
 
 }  // namespace
 
@@ -37,6 +39,8 @@ WEFT_NCCL_DEFINE(const char*, GetErrorString, (ncclResult_t result)) {
       return "another rank failed";
     case ncclInProgress:
       return "in progress";
+    case ncclTimeout:
+      return "timed out";
     default:
       return "unknown result";
   }
@@ -135,18 +139,69 @@ WEFT_NCCL_DEFINE(ncclResult_t, CommWindowRegister,
   if (reinterpret_cast<std::uintptr_t>(memory) % NCCL_WIN_REQUIRED_ALIGNMENT != 0)
     return refuse_in_group(ncclInvalidArgument, "ncclCommWindowRegister: memory is not aligned to {} bytes",
                            NCCL_WIN_REQUIRED_ALIGNMENT);
-  *window = static_cast<ncclWindow_t>(memory);
+  if ((flags & ~kWindowFlags) != 0)
+    return refuse_in_group(ncclInvalidArgument, "ncclCommWindowRegister: flags {:#x}", flags);
+  *window = comm->add_window(memory, size);
+  comm->issue([comm, added = comm->window(*window)] { comm->note(comm->one_sided().announce(*added)); });
   if (comm->kernels == nullptr || comm->kernels->group().in_one_process()) return ncclSuccess;  // buffers need none
   auto promise = std::make_shared<std::promise<weft::Status>>();
   auto made = promise->get_future();
-  comm->issue([=] { promise->set_value(add_window(*comm, memory, size, (flags & kSymmetric) != 0)); });
+  comm->issue([=] { promise->set_value(add_window(*comm, memory, size, (flags & NCCL_WIN_COLL_SYMMETRIC) != 0)); });
   return submit(std::move(made));
 }
 
 WEFT_NCCL_DEFINE(ncclResult_t, CommWindowDeregister, (ncclComm_t comm, ncclWindow_t window)) {
   if (comm == nullptr || window == nullptr) return refuse(ncclInvalidArgument, "ncclCommWindowDeregister: null");
-  if (comm->kernels) (void)comm->kernels->group().remove_window(window);  // which may have become none
+  const auto registered = comm->window(window);
+  if (!registered || !comm->remove_window(window))
+    return refuse(ncclInvalidArgument, "ncclCommWindowDeregister: this is no window of the communicator");
+  comm->issue([comm, number = registered->number] { comm->one_sided().forget(number); });
+  if (comm->kernels) (void)comm->kernels->group().remove_window(registered->memory);  // which may have become none
   return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, WinGetUserPtr, (ncclComm_t comm, ncclWindow_t window, void** memory)) {
+  if (comm == nullptr || window == nullptr || memory == nullptr)
+    return refuse(ncclInvalidArgument, "ncclWinGetUserPtr: null");
+  const auto registered = comm->window(window);
+  if (!registered) return refuse(ncclInvalidArgument, "ncclWinGetUserPtr: this is no window of the communicator");
+  *memory = registered->memory;
+  return ncclSuccess;
+}
+
+// Waits for what was issued. Regions stay: peers' kernels know their addresses.
+WEFT_NCCL_DEFINE(ncclResult_t, CommSuspend, (ncclComm_t comm, int flags)) {
+  if (comm == nullptr) return refuse(ncclInvalidArgument, "ncclCommSuspend: null");
+  if (flags != NCCL_SUSPEND_MEM)
+    return refuse(ncclInvalidArgument, "ncclCommSuspend: flags {:#x}: there is NCCL_SUSPEND_MEM (1)", flags);
+  if (comm->suspended.exchange(true)) return refuse(ncclInvalidUsage, "ncclCommSuspend: it is suspended already");
+  std::promise<void> done;
+  comm->issue([&done] { done.set_value(); });
+  done.get_future().wait();
+  return comm->kernels ? result_of(comm->kernels->finish()) : ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommResume, (ncclComm_t comm)) {
+  if (comm == nullptr) return refuse(ncclInvalidArgument, "ncclCommResume: null");
+  if (!comm->suspended.exchange(false)) return refuse(ncclInvalidUsage, "ncclCommResume: it is not suspended");
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value)) {
+  if (comm == nullptr || value == nullptr) return refuse(ncclInvalidArgument, "ncclCommMemStats: null");
+  switch (stat) {
+    case ncclStatGpuMemSuspend:
+      *value = 0;
+      return ncclSuccess;
+    case ncclStatGpuMemSuspended:
+      *value = comm->suspended ? 1 : 0;
+      return ncclSuccess;
+    case ncclStatGpuMemPersist:
+    case ncclStatGpuMemTotal:
+      *value = comm->kernels ? static_cast<std::uint64_t>(comm->kernels->group().region_bytes()) : 0;
+      return ncclSuccess;
+  }
+  return refuse(ncclInvalidArgument, "ncclCommMemStats: {} is no ncclCommMemStat_t", static_cast<int>(stat));
 }
 
 WEFT_NCCL_DEFINE(ncclResult_t, RedOpCreatePreMulSum,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "compat/nccl/kernels.h"
+#include "compat/nccl/model.h"
 #include "compat/nccl/staging.h"
 
 namespace weft::compat::nccl {
@@ -54,9 +55,31 @@ Result<StagedOperations> stage_transfers(const std::vector<Operation>& operation
   return stage(together);
 }
 
+// Before anything is queued. One per communicator: NCCL's promise, too.
+Status record_events(const std::vector<Operation>& operations) {
+  std::set<const ncclComm*> recorded;
+  for (const Operation& o : operations) {
+    if (o.launch_event == nullptr) continue;
+    if (!recorded.insert(o.comm).second)
+      return bad_input("launchCompletionEvent: one communicator has two in one group; at most one");
+    const Status done = o.comm->device.record_given(o.launch_event, o.stream);
+    if (!done) return failure(done.error().code, done.error().blame, "launchCompletionEvent: {}", done.error().message);
+  }
+  return {};
+}
+
+// A peer may wait for what this rank does first.
+Status enqueue_alone(const std::vector<Operation>& operations) {
+  for (const bool waiting : {false, true})
+    for (const Operation& o : operations)
+      if (o.alone && o.waits == waiting) WEFT_CHECK(enqueue(*o.comm, o.stream, o.alone));
+  return {};
+}
+
 // What kernels do first, on all ranks: so ranks agree on the order.
-bool by_kernels(const Operation& o) { return o.comm->kernels != nullptr; }
+bool by_kernels(const Operation& o) { return o.comm->kernels != nullptr && !o.alone; }
 Status enqueue_all(std::vector<Operation> operations) {
+  WEFT_CHECK(record_events(operations));
   const std::set<Joined> joined = join_streams(operations);
   for (const Joined& j : joined) WEFT_CHECK(put_behind(*j.comm, j.other, j.first));
   std::vector<Operation> kernels;
@@ -64,7 +87,7 @@ Status enqueue_all(std::vector<Operation> operations) {
   std::vector<StagedOperations> through_host;
   std::vector<ncclComm*> done;
   for (const Operation& o : operations) {
-    if (by_kernels(o)) continue;
+    if (by_kernels(o) || o.alone) continue;
     if (!o.transfer) {
       WEFT_TRY(through_host.emplace_back(), stage({&o, 1}));
     } else if (std::find(done.begin(), done.end(), o.comm) == done.end()) {
@@ -75,7 +98,20 @@ Status enqueue_all(std::vector<Operation> operations) {
   WEFT_CHECK(start_kernels(kernels));
   for (const StagedOperations& staged : through_host) WEFT_CHECK(enqueue(staged));
   for (const Joined& j : joined) WEFT_CHECK(put_behind(*j.comm, j.first, j.other));
-  return {};
+  return enqueue_alone(operations);
+}
+
+// Ends the thread's group. `operations`: its own, none if it is inside another. Errors: the first call's between, then
+// of communicators that were made.
+ncclResult_t take_group(std::vector<Operation>& operations) {
+  if (--group.depth > 0) return ncclSuccess;
+  Group ended = std::exchange(group, {});
+  Status status;
+  for (std::future<Status>& m : ended.made)
+    if (Status one = m.get(); status && !one) status = std::move(one);
+  if (ended.failed != ncclSuccess) return refuse(ended.failed, "{}", ended.why);
+  operations = std::move(ended.operations);
+  return result_of(status);
 }
 
 }  // namespace
@@ -93,18 +129,29 @@ ncclResult_t in_group(ncclResult_t result) {
 
 ncclResult_t end_group() {
   if (group.depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
-  if (--group.depth > 0) return ncclSuccess;
-  Group ended = std::exchange(group, {});
-  Status status;
-  for (std::future<Status>& m : ended.made)
-    if (Status one = m.get(); status && !one) status = std::move(one);
-  if (ended.failed != ncclSuccess) return refuse(ended.failed, "{}", ended.why);
-  if (status) status = enqueue_all(std::move(ended.operations));
-  return result_of(status);
+  std::vector<Operation> operations;
+  if (const ncclResult_t error = take_group(operations); error != ncclSuccess) return error;
+  return result_of(enqueue_all(std::move(operations)));
+}
+
+ncclResult_t end_group_timed(float& microseconds) {
+  if (group.depth == 0) return refuse(ncclInvalidUsage, "ncclGroupSimulateEnd without ncclGroupStart");
+  std::vector<Operation> operations;
+  if (const ncclResult_t error = take_group(operations); error != ncclSuccess) return error;
+  const auto time = estimate(operations);
+  if (time) microseconds = static_cast<float>(time->us());
+  return result_of(time);
+}
+
+void drop_group() {
+  std::vector<Operation> operations;
+  if (group.depth > 0) (void)take_group(operations);
 }
 
 ncclResult_t submit(Operation operation) {
   if (operation.comm->finalized) return refuse_in_group(ncclInvalidUsage, "the communicator is finalized");
+  if (operation.comm->suspended)
+    return refuse_in_group(ncclInvalidUsage, "the communicator is suspended: ncclCommResume comes first");
   if (const ncclResult_t error = operation.comm->async_error(); error != ncclSuccess) return in_group(error);
   if (!in_group()) return result_of(enqueue_all({operation}));
   group.operations.push_back(std::move(operation));
@@ -126,8 +173,16 @@ WEFT_NCCL_DEFINE(ncclResult_t, GroupStart, (void)) {
 
 WEFT_NCCL_DEFINE(ncclResult_t, GroupEnd, (void)) { return weft::compat::nccl::end_group(); }
 
-WEFT_NCCL_DEFINE(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t*)) {
-  return weft::compat::nccl::refuse(ncclInvalidUsage, "weft does not estimate groups; see weft explain");
+WEFT_NCCL_DEFINE(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * info)) {
+  using namespace weft::compat::nccl;
+  constexpr unsigned kMagic = 0x74685283;  // of NCCL_SIM_INFO_INITIALIZER
+  if (info == nullptr || info->magic != kMagic || info->size < sizeof(ncclSimInfo_t)) {
+    drop_group();
+    return refuse(ncclInvalidArgument,
+                  "ncclGroupSimulateEnd: the ncclSimInfo_t is null or not initialized: begin with "
+                  "NCCL_SIM_INFO_INITIALIZER");
+  }
+  return end_group_timed(info->estimatedTime);
 }
 
 // Not NCCL's: with WEFT_DEVICE=host there is no cudaStreamSynchronize.

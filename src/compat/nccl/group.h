@@ -17,12 +17,19 @@ struct Operation {
   std::optional<Transfer> transfer = {};  // instead of the request
   std::size_t in_bytes = 0, out_bytes = 0;
   std::optional<Premultiplied> sum = {};
+  void* launch_event = nullptr;        // of the application's, recorded before it
+  std::function<Status()> alone = {};  // instead of both: on the communicator's thread, in order with the stream
+  bool waits = false;                  // … for peers: of a group's, behind those that do not
 };
 
 bool in_group();
 void start_group();
 // Errors: the first of the calls between, whose operations are not begun then; of operations, as they are begun.
 ncclResult_t end_group();
+// The same, but operations are only timed by the model, in microseconds.
+ncclResult_t end_group_timed(float& microseconds);
+// Ends the group without its operations.
+void drop_group();
 
 // The result of a call that may be part of a group. An error stays with the group until its end, so that a program that
 // looks at no other result learns of it.

@@ -7,6 +7,7 @@
 #include "api/connect.h"
 #include "api/open.h"
 #include "base/text.h"
+#include "compat/nccl/config.h"
 #include "compat/nccl/kernels.h"
 #include "net/bootstrap/key.h"
 
@@ -14,6 +15,13 @@ namespace weft::compat::nccl {
 namespace {
 
 constexpr char kPrefix[] = "weft-nccl-";
+using Machine = std::shared_ptr<const cost::MachineView>;
+
+// A communicator, and what it chooses by.
+struct Made {
+  Communicator comm;
+  Machine machine;
+};
 
 // Ranks of libnccl.so.2 share memory: what weft understands about other transports has no effect here.
 void ignore_transports(env::Settings& settings) {
@@ -34,14 +42,20 @@ void report_ignored(const env::Settings& settings) {
 }
 
 // Ranks of one machine meet under the id's text. Errors: see api::join.
-Result<Communicator> join(const std::string& name, Rank rank, Rank ranks) {
+Result<Made> join(const std::string& name, Rank rank, Rank ranks) {
   WEFT_TRY(env::Settings settings, env::read());
   ignore_transports(settings);
   if (rank == 0) report_ignored(settings);
   WEFT_TRY(const calibrate::Rates rates, api::rates_of(settings, rank != 0));
   WEFT_TRY(auto joined,
            api::join(settings, {.rank = rank, .ranks = ranks, .launcher = "nccl", .local_name = name}, "shm", rates));
-  return std::move(joined.comm);
+  return Made{std::move(joined.comm), std::move(joined.machine)};
+}
+
+// Empty: not an id of weft's.
+std::string name_of(const ncclUniqueId& id) {
+  const std::string name(id.internal, strnlen(id.internal, sizeof id.internal));
+  return name.rfind(kPrefix, 0) == 0 ? name : std::string();
 }
 
 std::string new_name() {
@@ -50,15 +64,21 @@ std::string new_name() {
   return kPrefix + net::bootstrap::hexadecimal(number);
 }
 
+ncclUniqueId id_of(const std::string& name) {
+  ncclUniqueId id{};
+  name.copy(id.internal, sizeof id.internal - 1);
+  return id;
+}
+
 // Pinned memory for operations through host memory, which need a message's size twice; larger ones allocate.
 constexpr Bytes kPinned = Bytes{16} << 20;
 
 // As a communicator of the C interface; all its ranks call it. Null if this rank is in none.
-Result<ncclComm*> wrap(Communicator made, net::cuda::Device& device, int device_number) {
-  if (!made) return nullptr;
-  WEFT_TRY(auto kernels, kernels_of(made, device_number));
+Result<ncclComm*> wrap(Made made, net::cuda::Device& device, int device_number) {
+  if (!made.comm) return nullptr;
+  WEFT_TRY(auto kernels, kernels_of(made.comm, device_number));
   if (kernels == nullptr && !device.host_reaches()) WEFT_CHECK(device.reserve_pinned(kPinned));
-  return new ncclComm(std::move(made), std::move(kernels), device, device_number);
+  return new ncclComm(std::move(made.comm), std::move(kernels), device, device_number, std::move(made.machine));
 }
 
 // What `make` makes. Runs on a thread of its own: it waits for peers.
@@ -66,7 +86,7 @@ template <class Make>
 std::future<Status> make_on_thread(ncclComm_t* where, int device_number, net::cuda::Device& device, Make make) {
   return std::async(std::launch::async, [=, &device]() -> Status {
     WEFT_CHECK(device.use(device_number));  // or asking for anything would make a context on GPU 0
-    WEFT_TRY(Communicator made, make());
+    WEFT_TRY(Made made, make());
     WEFT_TRY(*where, wrap(std::move(made), device, device_number));
     return {};
   });
@@ -76,10 +96,10 @@ ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank,
   if (comm == nullptr) return refuse_in_group(ncclInvalidArgument, "ncclCommInitRank: no place for the communicator");
   if (ranks < 1 || rank < 0 || rank >= ranks)
     return refuse_in_group(ncclInvalidArgument, "ncclCommInitRank: rank {} of {}", rank, ranks);
-  if (config != nullptr && config->magic != WEFT_NCCL_CONFIG_MAGIC)
+  if (config != nullptr && !is_initialized(config))
     return refuse_in_group(ncclInvalidArgument, "ncclCommInitRankConfig: the configuration is not initialized");
-  const std::string name(id.internal, strnlen(id.internal, sizeof id.internal));
-  if (name.rfind(kPrefix, 0) != 0) return refuse_in_group(ncclInvalidArgument, "ncclCommInitRank: not an id of weft's");
+  const std::string name = name_of(id);
+  if (name.empty()) return refuse_in_group(ncclInvalidArgument, "ncclCommInitRank: not an id of weft's");
   const auto used = device();
   if (!used) return in_group(result_of(used));
   const auto number = (*used)->current();
@@ -88,7 +108,7 @@ ncclResult_t init(ncclComm_t* comm, int ranks, const ncclUniqueId& id, int rank,
   return submit(make_on_thread(comm, *number, **used, [=] { return join(name, rank, ranks); }));
 }
 
-// Work that is issued behind what the communicator has to do, and made into a new one.
+// Work that is issued behind what the communicator has to do, and made into a new one. `make`: a communicator, or Made.
 template <class Make>
 std::future<Status> make_from(ncclComm& comm, ncclComm_t* made, Make make) {
   auto promise = std::make_shared<std::promise<Status>>();
@@ -98,11 +118,56 @@ std::future<Status> make_from(ncclComm& comm, ncclComm_t* made, Make make) {
     promise->set_value([&]() -> Status {
       WEFT_CHECK(comm.device.use(comm.device_number));
       WEFT_TRY(Communicator result, make(comm.comm));
-      WEFT_TRY(*made, wrap(std::move(result), comm.device, comm.device_number));
+      WEFT_TRY(*made, wrap({std::move(result), comm.machine}, comm.device, comm.device_number));
       return {};
     }());
   });
   return future;
+}
+
+// What the ranks that are there send each other before they meet the new ones.
+struct Growth {
+  ncclUniqueId id;  // of one of them; the others' is empty
+  std::int64_t ranks;
+};
+
+// The name under which all meet. Errors (bad input): no rank has the id, or several have; they disagree on the number.
+Result<std::string> agree_on_growth(Communicator& comm, const Growth& own) {
+  std::vector<Growth> all(static_cast<std::size_t>(comm.ranks()));
+  WEFT_CHECK(comm.all_gather(std::span(reinterpret_cast<const std::uint8_t*>(&own), sizeof own),
+                             std::span(reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof own)));
+  std::string name;
+  int root = -1;
+  for (Rank r = 0; r < comm.ranks(); ++r) {
+    const Growth& g = all[static_cast<std::size_t>(r)];
+    if (g.ranks != own.ranks)
+      return failure(Code::kMismatch, Blame::kInput, "ncclCommGrow: rank {} wants {} ranks, rank {} {}", comm.rank(),
+                     own.ranks, r, g.ranks);
+    if (name_of(g.id).empty()) continue;
+    if (root >= 0)
+      return failure(Code::kMismatch, Blame::kInput, "ncclCommGrow: ranks {} and {} both have an id: one is the root",
+                     root, r);
+    root = r;
+    name = name_of(g.id);
+  }
+  if (root < 0)
+    return failure(Code::kMismatch, Blame::kInput,
+                   "ncclCommGrow: no rank has the id of ncclCommGetUniqueId: one is the root");
+  return name;
+}
+
+ncclResult_t grow(ncclComm& comm, int ranks, const ncclUniqueId* id, ncclComm_t* made) {
+  if (ranks <= comm.ranks)
+    return refuse_in_group(ncclInvalidArgument, "ncclCommGrow: {} ranks are not more than {}", ranks, comm.ranks);
+  if (id != nullptr && !comm.take_id(name_of(*id)))
+    return refuse_in_group(
+        ncclInvalidUsage, "ncclCommGrow: the id is not this communicator's of ncclCommGetUniqueId, or was used before");
+  const Growth own{id != nullptr ? *id : ncclUniqueId{}, ranks};
+  return submit(make_from(comm, made, [own, ranks](Communicator& parent) -> Result<Communicator> {
+    WEFT_TRY(const std::string name, agree_on_growth(parent, own));
+    WEFT_TRY(Made grown, join(name, parent.rank(), ranks));
+    return std::move(grown.comm);
+  }));
 }
 
 }  // namespace
@@ -112,9 +177,7 @@ using namespace weft::compat::nccl;
 
 WEFT_NCCL_DEFINE(ncclResult_t, GetUniqueId, (ncclUniqueId * id)) {
   if (id == nullptr) return refuse(ncclInvalidArgument, "ncclGetUniqueId: null");
-  *id = {};
-  const std::string name = new_name();
-  name.copy(id->internal, sizeof id->internal - 1);
+  *id = id_of(new_name());
   return ncclSuccess;
 }
 
@@ -158,7 +221,7 @@ WEFT_NCCL_DEFINE(ncclResult_t, CommSplit,
                  (ncclComm_t comm, int color, int key, ncclComm_t* made, ncclConfig_t* config)) {
   if (comm == nullptr || made == nullptr) return refuse_in_group(ncclInvalidArgument, "ncclCommSplit: null");
   if (color < NCCL_SPLIT_NOCOLOR) return refuse_in_group(ncclInvalidArgument, "ncclCommSplit: color {}", color);
-  if (config != nullptr && config->magic != WEFT_NCCL_CONFIG_MAGIC)
+  if (config != nullptr && !is_initialized(config))
     return refuse_in_group(ncclInvalidArgument, "ncclCommSplit: the configuration is not initialized");
   return submit(make_from(*comm, made, [=](weft::Communicator& parent) { return parent.split(color, key); }));
 }
@@ -180,4 +243,28 @@ WEFT_NCCL_DEFINE(ncclResult_t, CommShrink,
                            "ncclCommShrink: {} ranks came, not the {} that are not left out", smaller.ranks(), left);
     return smaller;
   }));
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId* id)) {
+  if (comm == nullptr || id == nullptr) return refuse(ncclInvalidArgument, "ncclCommGetUniqueId: null");
+  const std::string name = new_name();
+  if (!comm->give_id(name))
+    return refuse(ncclInvalidUsage, "ncclCommGetUniqueId: the one before has not been used by ncclCommGrow yet");
+  *id = id_of(name);
+  return ncclSuccess;
+}
+
+WEFT_NCCL_DEFINE(ncclResult_t, CommGrow,
+                 (ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* made,
+                  ncclConfig_t* config)) {
+  if (made == nullptr || (comm == nullptr && id == nullptr))
+    return refuse_in_group(ncclInvalidArgument, "ncclCommGrow: null");
+  if (config != nullptr && !is_initialized(config))
+    return refuse_in_group(ncclInvalidArgument, "ncclCommGrow: the configuration is not initialized");
+  if (comm == nullptr) return init(made, ranks, *id, rank, config);
+  if (rank != -1)
+    return refuse_in_group(ncclInvalidArgument, "ncclCommGrow: rank {}: ranks of the communicator keep theirs: -1",
+                           rank);
+  if (comm->suspended) return refuse_in_group(ncclInvalidUsage, "ncclCommGrow: the communicator is suspended");
+  return grow(*comm, ranks, id, made);
 }

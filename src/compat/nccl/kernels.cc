@@ -6,6 +6,7 @@
 #include "api/stream/path.h"
 #include "api/stream/start.h"
 #include "base/env.h"
+#include "compat/nccl/same_calls.h"
 #include "net/bootstrap/key.h"
 
 namespace weft::compat::nccl {
@@ -20,15 +21,6 @@ struct RecordPool {
 RecordPool& pool() {
   static RecordPool all;
   return all;
-}
-
-std::uint64_t this_process() {
-  static const std::uint64_t number = [] {
-    std::array<std::uint8_t, 8> random;
-    net::bootstrap::fill_random(random);
-    return std::bit_cast<std::uint64_t>(random);
-  }();
-  return number;
 }
 
 std::uint64_t new_key() {
@@ -104,6 +96,15 @@ Result<std::unique_ptr<stream::Member>> join_others(Communicator& comm, int devi
 
 }  // namespace
 
+std::uint64_t this_process() {
+  static const std::uint64_t number = [] {
+    std::array<std::uint8_t, 8> random;
+    net::bootstrap::fill_random(random);
+    return std::bit_cast<std::uint64_t>(random);
+  }();
+  return number;
+}
+
 Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int device_number) {
   WEFT_TRY(const env::Settings settings, env::read());
   WEFT_TRY(net::cuda::Device* const used, device());
@@ -138,20 +139,40 @@ Status add_window(ncclComm& comm, void* memory, std::size_t bytes, bool symmetri
   return !added && added.error().code == Code::kUnsupported ? Status() : added;
 }
 
+// Ends what waits for calls that will not come.
+static Status compare_calls(std::span<const Operation> operations, std::span<const stream::Prepared* const> prepared) {
+  std::size_t next = 0;
+  for (const Operation& o : operations) {
+    if (o.transfer) continue;
+    const stream::Prepared& own = *prepared[next++];
+    if (!o.comm->same_calls) continue;
+    const Status same = o.comm->same_calls->add(o.comm->rank, o.request, own);
+    if (same) continue;
+    o.comm->note(same);
+    WEFT_CHECK(o.comm->kernels->group().abort());
+  }
+  return {};
+}
+
 Status start_kernels(std::span<const Operation> operations) {
   std::vector<stream::Call> calls;
+  std::vector<const stream::Prepared*> prepared(operations.size());
   std::vector<stream::Exchange> exchanges;
   for (const Operation& o : operations) {
     if (o.transfer) {
       add_transfer(exchanges, o);
       continue;
     }
-    calls.push_back({.member = o.comm->kernels.get(), .request = o.request, .stream = o.stream});
+    calls.push_back({.member = o.comm->kernels.get(),
+                     .request = o.request,
+                     .stream = o.stream,
+                     .prepared = &prepared[calls.size()]});
     if (!o.sum) continue;
     calls.back().request.scalar = o.sum->scalar;
     calls.back().scalar = o.sum->in_device;
   }
   WEFT_CHECK(stream::start(calls));
+  WEFT_CHECK(compare_calls(operations, prepared));
   return stream::start_exchanges(exchanges);
 }
 

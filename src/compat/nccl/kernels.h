@@ -4,6 +4,9 @@
 
 namespace weft::compat::nccl {
 
+// The number of this process, which no other has.
+std::uint64_t this_process();
+
 // This rank's part of the kernels, if all ranks of `comm` are in this process and fit on their devices (decision 0083);
 // null: operations go through host memory. All ranks call it together. Errors: of the communicator.
 Result<std::unique_ptr<stream::Member>> kernels_of(Communicator& comm, int device_number);

@@ -1,6 +1,8 @@
 #include "compat/nccl/library.h"
 
 #include "base/env.h"
+#include "compat/nccl/one_sided.h"
+#include "compat/nccl/same_calls.h"
 
 namespace weft::compat::nccl {
 namespace {
@@ -56,15 +58,21 @@ ncclResult_t result_of(const Status& status) {
 }  // namespace weft::compat::nccl
 
 ncclComm::ncclComm(weft::Communicator made, std::unique_ptr<weft::stream::Member> on_device,
-                   weft::net::cuda::Device& used, int number)
+                   weft::net::cuda::Device& used, int number, std::shared_ptr<const weft::cost::MachineView> cores)
     : comm(std::move(made)),
       kernels(std::move(on_device)),
+      same_calls(kernels != nullptr && kernels->group().in_one_process()
+                     ? weft::compat::nccl::SameCalls::of(kernels->group())
+                     : nullptr),
       device(used),
       device_number(number),
       rank(comm.rank()),
-      ranks(comm.ranks()) {}
+      ranks(comm.ranks()),
+      machine(std::move(cores)),
+      one_sided_(std::make_unique<weft::compat::nccl::OneSided>(*this)) {}
 
 ncclComm::~ncclComm() {
+  if (!aborted) issue([this] { note(one_sided_->finish()); });
   if (kernels == nullptr || kernels->group().in_one_process() || aborted) return;
   issue([this] {
     note(kernels->finish());
@@ -81,6 +89,7 @@ void ncclComm::look() {
     note(alive);
     note(group.abort());
   }
+  if (same_calls) note(same_calls->trouble());
   note(group.trouble(rank));
 }
 
@@ -114,6 +123,41 @@ std::optional<weft::compat::nccl::Premultiplied> ncclComm::sum(int op) {
 bool ncclComm::remove_sum(int op) {
   const std::lock_guard guard(mutex_);
   return sums_.erase(op) == 1;
+}
+
+// Its address is no memory of the application's: programs ask for that.
+ncclWindow_t ncclComm::add_window(void* memory, std::size_t bytes) {
+  const std::lock_guard guard(mutex_);
+  auto made =
+      std::make_shared<const weft::compat::nccl::Window>(weft::compat::nccl::Window{memory, bytes, next_window_++});
+  const auto handle = reinterpret_cast<ncclWindow_t>(const_cast<weft::compat::nccl::Window*>(made.get()));
+  windows_.emplace(handle, std::move(made));
+  return handle;
+}
+
+std::shared_ptr<const weft::compat::nccl::Window> ncclComm::window(ncclWindow_t handle) {
+  const std::lock_guard guard(mutex_);
+  const auto found = windows_.find(handle);
+  return found == windows_.end() ? nullptr : found->second;
+}
+
+bool ncclComm::remove_window(ncclWindow_t handle) {
+  const std::lock_guard guard(mutex_);
+  return windows_.erase(handle) == 1;
+}
+
+bool ncclComm::give_id(const std::string& name) {
+  const std::lock_guard guard(mutex_);
+  if (!grow_id_.empty()) return false;
+  grow_id_ = name;
+  return true;
+}
+
+bool ncclComm::take_id(const std::string& name) {
+  const std::lock_guard guard(mutex_);
+  if (grow_id_.empty() || grow_id_ != name) return false;
+  grow_id_.clear();
+  return true;
 }
 
 void ncclComm::abort() {

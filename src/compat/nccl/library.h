@@ -13,7 +13,15 @@
 
 // Helpers that the functions of nccl.h share: errors as results with a text, the device, and communicators whose
 // operations a thread of their own executes in the order of the calls, while streams wait for it.
+namespace weft::cost {
+class MachineView;
+}
+
 namespace weft::compat::nccl {
+
+class OneSided;
+class SameCalls;
+struct Window;
 
 // The device of this process: CUDA's, or the host's where WEFT_DEVICE says so. Errors: see net::cuda::cuda_device.
 Result<std::shared_ptr<stream::Runtime>> runtime();
@@ -46,7 +54,7 @@ struct Premultiplied {
 struct ncclComm {
   // `kernels`: null: operations go through host memory.
   ncclComm(weft::Communicator made, std::unique_ptr<weft::stream::Member> kernels, weft::net::cuda::Device& device,
-           int number);
+           int number, std::shared_ptr<const weft::cost::MachineView> machine);
 
   // Ranks of other processes write to this one's memory: it stays until all of them destroy theirs, or one has died.
   ~ncclComm();
@@ -63,21 +71,39 @@ struct ncclComm {
 
   weft::Communicator comm;
   const std::unique_ptr<weft::stream::Member> kernels;
+  const std::shared_ptr<weft::compat::nccl::SameCalls> same_calls;  // null: no kernels, or of several processes
   weft::net::cuda::Device& device;
   const int device_number;
   const int rank, ranks;
-  std::atomic<bool> aborted{false}, finalized{false};
+  const std::shared_ptr<const weft::cost::MachineView> machine;  // what host memory's ways are chosen by
+  std::atomic<bool> aborted{false}, finalized{false}, suspended{false};
 
   // Operations made at run time, by their numbers.
   ncclRedOp_t add_sum(const weft::compat::nccl::Premultiplied& sum);
   std::optional<weft::compat::nccl::Premultiplied> sum(int op);
   bool remove_sum(int op);
 
+  // Registered memory, by its handle. Null: it is none of this communicator's.
+  ncclWindow_t add_window(void* memory, std::size_t bytes);
+  std::shared_ptr<const weft::compat::nccl::Window> window(ncclWindow_t handle);
+  bool remove_window(ncclWindow_t handle);
+  // The id that ncclCommGrow is to take, until it has. Errors: there is one already; it is not that.
+  bool give_id(const std::string& name);
+  bool take_id(const std::string& name);
+
+  // Thread: this communicator's.
+  weft::compat::nccl::OneSided& one_sided() { return *one_sided_; }
+
  private:
   std::mutex mutex_;  // guards what follows
   weft::Status failed_;
   std::map<int, weft::compat::nccl::Premultiplied> sums_;
   int next_sum_ = ncclNumOps;
+  std::map<ncclWindow_t, std::shared_ptr<const weft::compat::nccl::Window>> windows_;
+  std::uint64_t next_window_ = 0;
+  std::string grow_id_;  // empty: none was given
+  // No longer guarded.
+  std::unique_ptr<weft::compat::nccl::OneSided> one_sided_;
   weft::net::cuda::WorkQueue work_;  // ends first: waits for what was issued, unless aborted
 };
 

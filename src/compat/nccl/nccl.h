@@ -1,6 +1,6 @@
-/* NCCL's C interface, version 2.28.9, for programs that link with weft's libnccl.so.2. The header compiles with and
+/* NCCL's C interface, version 2.32.3, for programs that link with weft's libnccl.so.2. The header compiles with and
  * without a CUDA toolkit, as C and as C++, so that a program written for NVIDIA's nccl.h needs no change.
- * Source: NCCL 2.28 API documentation, docs.nvidia.com/deeplearning/nccl; scripts/compare-nccl-header compares every
+ * Source: NCCL 2.32 API documentation, docs.nvidia.com/deeplearning/nccl; scripts/compare-nccl-header compares every
  * macro, enumerator, structure and function with NVIDIA's header where that is installed.
  */
 #ifndef NCCL_H_
@@ -8,8 +8,10 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/* NVIDIA's header brings the CUDA runtime with it; without a toolkit the stream's type alone is declared. */
+/* NVIDIA's header brings the CUDA runtime with it; without a toolkit the types of streams and events alone are
+ * declared. */
 #if defined(__has_include)
 #if __has_include(<cuda_runtime.h>) && __has_include(<cuda_fp16.h>)
 #define WEFT_NCCL_HAS_CUDA 1
@@ -27,6 +29,7 @@
 #endif
 #else
 typedef struct CUstream_st* cudaStream_t;
+typedef struct CUevent_st* cudaEvent_t;
 #endif
 
 #ifdef __cplusplus
@@ -34,10 +37,10 @@ extern "C" {
 #endif
 
 #define NCCL_MAJOR 2
-#define NCCL_MINOR 28
-#define NCCL_PATCH 9
+#define NCCL_MINOR 32
+#define NCCL_PATCH 3
 #define NCCL_SUFFIX ""
-#define NCCL_VERSION_CODE 22809
+#define NCCL_VERSION_CODE 23203
 /* Versions up to 2.8 are numbered XYZZ, later ones XYYZZ. */
 #define NCCL_VERSION(X, Y, Z) (((X) <= 2 && (Y) <= 8) ? (X)*1000 + (Y)*100 + (Z) : (X)*10000 + (Y)*100 + (Z))
 #define NCCL_UNIQUE_ID_BYTES 128
@@ -48,6 +51,9 @@ extern "C" {
 #define NCCL_SPLIT_NOCOLOR -1
 #define NCCL_WIN_DEFAULT 0x00
 #define NCCL_WIN_COLL_SYMMETRIC 0x01
+#define NCCL_WIN_STRICT_ORDERING 0x02
+#define NCCL_WIN_GIN_ONLY 0x04
+#define NCCL_WIN_CFT_COUNTED 0x08
 #define NCCL_WIN_REQUIRED_ALIGNMENT 4096
 #define NCCL_CTA_POLICY_DEFAULT 0x00
 #define NCCL_CTA_POLICY_EFFICIENCY 0x01
@@ -55,6 +61,8 @@ extern "C" {
 #define NCCL_REVOKE_DEFAULT 0x00
 #define NCCL_SHRINK_DEFAULT 0x00
 #define NCCL_SHRINK_ABORT 0x01
+#define NCCL_SUSPEND_MEM 0x01
+#define NCCL_API_MAGIC 0xcafebeef
 
 typedef struct ncclComm* ncclComm_t;
 typedef struct ncclWindow_vidmem* ncclWindow_t;
@@ -71,7 +79,8 @@ typedef enum {
   ncclInvalidUsage = 5,
   ncclRemoteError = 6,
   ncclInProgress = 7,
-  ncclNumResults = 8
+  ncclTimeout = 8,
+  ncclNumResults = 9
 } ncclResult_t;
 
 typedef enum {
@@ -109,8 +118,29 @@ typedef enum {
 
 typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
-#define WEFT_NCCL_CONFIG_MAGIC 0xcafebeef
-typedef struct ncclConfig_v22800 {
+typedef enum {
+  ncclHostCftDefault = NCCL_CONFIG_UNDEF_INT,
+  ncclHostCftEnable = 1,
+  ncclHostCftDisable = 2,
+  ncclHostCftFallback = 3
+} ncclHostCftMode_t;
+/* single parts may be combined */
+typedef enum {
+  ncclNvlsHostModeDefault = NCCL_CONFIG_UNDEF_INT,
+  ncclNvlsHostModeEnable = 0,
+  ncclNvlsHostModeDisableTransport = 1 << 0,
+  ncclNvlsHostModeDisableSymmetricMultimem = 1 << 1,
+  ncclNvlsHostModeDisable = INT_MAX
+} ncclNvlsHostMode_t;
+typedef enum {
+  ncclStatGpuMemSuspend = 0,
+  ncclStatGpuMemSuspended = 1,
+  ncclStatGpuMemPersist = 2,
+  ncclStatGpuMemTotal = 3
+} ncclCommMemStat_t;
+typedef enum { NCCL_ENCRYPTION_MODE_NONE = 0, NCCL_ENCRYPTION_MODE_PSK = 1 } ncclEncryptionMode_t;
+
+typedef struct ncclConfig_v23100 {
   size_t size;
   unsigned int magic, version;
   int blocking, cgaClusterSize, minCTAs, maxCTAs;
@@ -118,17 +148,71 @@ typedef struct ncclConfig_v22800 {
   int splitShare, trafficClass;
   const char* commName;
   int collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs, nChannelsPerNetPeer, nvlinkCentricSched;
+  int graphUsageMode, numRmaCtx, maxP2pPeers, graphStreamOrdering, launchOrderImplicit, numRmaSig, rmaEagerInit;
+  int hostCftMode, nvlsHostMode;
 } ncclConfig_t;
 
 /* Every configuration begins as this: size, magic and version first, nothing chosen. */
-#define NCCL_CONFIG_INITIALIZER                                                                     \
-  {                                                                                                 \
-    sizeof(ncclConfig_t), WEFT_NCCL_CONFIG_MAGIC, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, \
-        NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                                                \
+#define NCCL_CONFIG_INITIALIZER                                                                            \
+  {                                                                                                        \
+    sizeof(ncclConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT,        \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
+        NCCL_CONFIG_UNDEF_INT                                                                              \
   }
+
+/* Options of one library among several that have this interface; NVIDIA's and weft's ignore all of them. */
+typedef struct ncclConfigExt {
+  struct ncclConfigExt* next;
+  struct {
+    int vendorId, optionId;
+  } key;
+  union {
+    int i;
+    const char* s;
+    void* raw;
+  } val;
+} ncclConfigExt_t;
+
+/* What one collective shall be done with; the same on all ranks, but for the tag and the event. */
+typedef struct ncclCollConfig_v23200 {
+  size_t size;
+  unsigned int magic, version;
+  ncclConfigExt_t* ext;
+  int minCTAs, maxCTAs, nvlsCTAs, cgaClusterSize;
+  const char* algSelection;
+  int forceAlgSelection, CTAPolicy;
+  uint64_t userProfilerTag;
+  cudaEvent_t launchCompletionEvent;
+} ncclCollConfig_t;
+#define NCCL_COLLCONFIG_INITIALIZER                                                                            \
+  {                                                                                                            \
+    sizeof(ncclCollConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, 1,         \
+        NCCL_CONFIG_UNDEF_INT, 0, NCCL_CONFIG_UNDEF_PTR                                                        \
+  }
+
+typedef struct ncclEncryptionConfig_v23200 {
+  size_t size;
+  unsigned int magic, version;
+  int mode;
+  const char* psk;
+} ncclEncryptionConfig_t;
+#define NCCL_ENCRYPTION_CONFIG_INITIALIZER                                                        \
+  {                                                                                               \
+    sizeof(ncclEncryptionConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_ENCRYPTION_MODE_NONE, \
+        NCCL_CONFIG_UNDEF_PTR                                                                     \
+  }
+
+/* So many signals of a peer, by their number and context. */
+typedef struct {
+  int opCnt, peer, sigIdx, ctx;
+} ncclWaitSignalDesc_t;
+
+typedef struct ncclParamHandle* ncclParamHandle_t;
 
 typedef struct ncclSimInfo_v22200 {
   size_t size;
@@ -245,6 +329,94 @@ ncclResult_t ncclGroupEnd(void);
 ncclResult_t pncclGroupEnd(void);
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info);
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info);
+
+/* --- since 2.29 --- */
+ncclResult_t ncclAllReduceConfig(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                 ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclAllReduceConfig(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                  ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclBroadcastConfig(const void* in, void* out, size_t count, ncclDataType_t type, int root,
+                                 ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclBroadcastConfig(const void* in, void* out, size_t count, ncclDataType_t type, int root,
+                                  ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclReduceConfig(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                              ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclReduceConfig(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                               ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclAllGatherConfig(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                 cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclAllGatherConfig(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                  cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclReduceScatterConfig(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                     ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclReduceScatterConfig(const void* in, void* out, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                      ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclAlltoAllConfig(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclAlltoAllConfig(const void* in, void* out, size_t count, ncclDataType_t type, ncclComm_t comm,
+                                 cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclGatherConfig(const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                              cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclGatherConfig(const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                               cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclScatterConfig(const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                               cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t pncclScatterConfig(const void* in, void* out, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                                cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id);
+ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id);
+ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* made,
+                          ncclConfig_t* config);
+ncclResult_t pncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* made,
+                           ncclConfig_t* config);
+ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags);
+ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags);
+ncclResult_t ncclCommResume(ncclComm_t comm);
+ncclResult_t pncclCommResume(ncclComm_t comm);
+ncclResult_t ncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value);
+ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value);
+ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void** memory);
+ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void** memory);
+ncclResult_t ncclPutSignal(const void* data, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                           size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,
+                           cudaStream_t stream);
+ncclResult_t pncclPutSignal(const void* data, size_t count, ncclDataType_t type, int peer, ncclWindow_t window,
+                            size_t offset, int signal, int context, unsigned int flags, ncclComm_t comm,
+                            cudaStream_t stream);
+ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclSignal(int peer, int signal, int context, unsigned int flags, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclWaitSignal(int count, ncclWaitSignalDesc_t* signals, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t pncclWaitSignal(int count, ncclWaitSignalDesc_t* signals, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t* config);
+ncclResult_t pncclSetEncryption(const ncclEncryptionConfig_t* config);
+ncclResult_t ncclParamBind(ncclParamHandle_t* parameter, const char* key);
+ncclResult_t pncclParamBind(ncclParamHandle_t* parameter, const char* key);
+ncclResult_t ncclParamGetI8(ncclParamHandle_t parameter, int8_t* value);
+ncclResult_t pncclParamGetI8(ncclParamHandle_t parameter, int8_t* value);
+ncclResult_t ncclParamGetI16(ncclParamHandle_t parameter, int16_t* value);
+ncclResult_t pncclParamGetI16(ncclParamHandle_t parameter, int16_t* value);
+ncclResult_t ncclParamGetI32(ncclParamHandle_t parameter, int32_t* value);
+ncclResult_t pncclParamGetI32(ncclParamHandle_t parameter, int32_t* value);
+ncclResult_t ncclParamGetI64(ncclParamHandle_t parameter, int64_t* value);
+ncclResult_t pncclParamGetI64(ncclParamHandle_t parameter, int64_t* value);
+ncclResult_t ncclParamGetU8(ncclParamHandle_t parameter, uint8_t* value);
+ncclResult_t pncclParamGetU8(ncclParamHandle_t parameter, uint8_t* value);
+ncclResult_t ncclParamGetU16(ncclParamHandle_t parameter, uint16_t* value);
+ncclResult_t pncclParamGetU16(ncclParamHandle_t parameter, uint16_t* value);
+ncclResult_t ncclParamGetU32(ncclParamHandle_t parameter, uint32_t* value);
+ncclResult_t pncclParamGetU32(ncclParamHandle_t parameter, uint32_t* value);
+ncclResult_t ncclParamGetU64(ncclParamHandle_t parameter, uint64_t* value);
+ncclResult_t pncclParamGetU64(ncclParamHandle_t parameter, uint64_t* value);
+ncclResult_t ncclParamGetStr(ncclParamHandle_t parameter, const char** value);
+ncclResult_t pncclParamGetStr(ncclParamHandle_t parameter, const char** value);
+ncclResult_t ncclParamGet(ncclParamHandle_t parameter, void* value, int room, int* size);
+ncclResult_t pncclParamGet(ncclParamHandle_t parameter, void* value, int room, int* size);
+ncclResult_t ncclParamGetParameter(const char* key, const char** value, int* length);
+ncclResult_t pncclParamGetParameter(const char* key, const char** value, int* length);
+ncclResult_t ncclParamGetAllParameterKeys(const char*** keys, int* count);
+ncclResult_t pncclParamGetAllParameterKeys(const char*** keys, int* count);
+void ncclParamDumpAll(void);
+void pncclParamDumpAll(void);
 
 #ifdef __cplusplus
 }

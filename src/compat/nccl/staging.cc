@@ -89,17 +89,22 @@ Result<StagedOperations> stage(std::span<const Operation> together) {
   return all;
 }
 
+Status enqueue(ncclComm& comm, net::cuda::Stream stream, std::function<Status()> work) {
+  WEFT_TRY(auto made, comm.device.hand_over(stream));
+  comm.issue([&comm, work = std::move(work), gate = std::shared_ptr<net::cuda::StreamGate>(std::move(made))] {
+    const Status reached = gate->wait_until_reached([&comm] { return comm.aborted.load(); });
+    comm.note(reached ? work() : reached);
+    if (!reached && !comm.aborted) comm.comm.abort();  // the device failed here: peers need not wait in vain
+    gate->finish();
+  });
+  return {};
+}
+
 Status enqueue(const StagedOperations& all) {
   ncclComm& comm = *all->front().operation.comm;
   const net::cuda::Stream stream = all->front().operation.stream;
   for (Staged& s : *all) WEFT_CHECK(copy_in(s));
-  WEFT_TRY(auto made, comm.device.hand_over(stream));
-  comm.issue([&comm, all, gate = std::shared_ptr<net::cuda::StreamGate>(std::move(made))] {
-    const Status reached = gate->wait_until_reached([&comm] { return comm.aborted.load(); });
-    comm.note(reached ? carry_out(comm, *all) : reached);
-    if (!reached && !comm.aborted) comm.comm.abort();  // the device failed here: peers need not wait in vain
-    gate->finish();
-  });
+  WEFT_CHECK(enqueue(comm, stream, [&comm, all] { return carry_out(comm, *all); }));
   for (const Staged& s : *all)
     if (s.out)
       WEFT_CHECK(comm.device.copy(target(s.operation), s.out.get(), static_cast<Bytes>(s.operation.out_bytes), stream));

@@ -18,4 +18,7 @@ Result<StagedOperations> stage(std::span<const Operation> together);
 // carried them out. Data goes through pinned memory of the host where that does not reach the device's.
 Status enqueue(const StagedOperations& staged);
 
+// Puts work of the communicator's thread on a stream, which waits until it is done. Errors are the communicator's.
+Status enqueue(ncclComm& comm, net::cuda::Stream stream, std::function<Status()> work);
+
 }  // namespace weft::compat::nccl

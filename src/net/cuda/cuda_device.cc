@@ -155,6 +155,9 @@ class CudaDevice final : public Device {
   Status record(Event& event, Stream stream) override {
     return checked(cudaEventRecord(static_cast<CudaEvent&>(event).event, of(stream)), "cudaEventRecord");
   }
+  Status record_given(void* event, Stream stream) override {
+    return checked(cudaEventRecord(static_cast<cudaEvent_t>(event), of(stream)), "cudaEventRecord");
+  }
   Status wait(Event& event, Stream stream) override {
     return checked(cudaStreamWaitEvent(of(stream), static_cast<CudaEvent&>(event).event), "cudaStreamWaitEvent");
   }

@@ -89,6 +89,8 @@ class Device {
   virtual Result<std::unique_ptr<Event>> make_event() = 0;
   // The event happens when the stream has come to this place; a second time only counts for waits that come later.
   virtual Status record(Event& event, Stream stream) = 0;
+  // The same of an event that the application has made (cudaEvent_t). Errors: kUnsupported: the device has none.
+  virtual Status record_given(void* event, Stream stream) = 0;
   // The stream waits for the place that was last recorded; for none if there is none.
   virtual Status wait(Event& event, Stream stream) = 0;
   // The caller waits for it.

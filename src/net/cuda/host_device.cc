@@ -180,6 +180,9 @@ Status HostDevice::run(Stream stream, std::function<void()> work) {
   return {};
 }
 Result<std::unique_ptr<Event>> HostDevice::make_event() { return std::make_unique<SharedEvent>(); }
+Status HostDevice::record_given(void*, Stream) {
+  return failure(Code::kUnsupported, Blame::kInput, "the host as the device has no events of CUDA's");
+}
 Status HostDevice::record(Event& event, Stream stream) {
   const std::lock_guard guard(mutex_);
   if (keep({.stream = stream, .work = {}, .records = &event})) return {};

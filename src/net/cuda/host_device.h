@@ -55,6 +55,7 @@ class HostDevice final : public Device {
   Result<bool> captured(Stream stream) override;
   Result<std::unique_ptr<Event>> make_event() override;
   Status record(Event& event, Stream stream) override;
+  Status record_given(void* event, Stream stream) override;
   Status wait(Event& event, Stream stream) override;
   Status finish(Event& event) override;
   Status copy(void* to, const void* from, Bytes bytes, Stream stream) override;
