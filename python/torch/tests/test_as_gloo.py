@@ -78,7 +78,7 @@ def test_detail_needs_no_second_group():
 
 def test_where_weft_cannot_stand_for_gloo_the_group_is_refused_and_the_import_is_not(tmp_path):
     code = (
-        "import weftcomm_torch._built_for as b; b.TORCH = '1.0'\n"
+        "import weftcomm_torch._build as b; b._came_for = lambda: '1.0'\n"
         "import torch, torch.distributed as dist, weftcomm_torch\n"
         "weftcomm_torch._as_gloo_or_refusal()\n"
         "try: dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)\n"
