@@ -11,8 +11,8 @@
 
 namespace weft::launch {
 
-// Two pipes per rank of this host, in the place of its stdout and stderr. A thread of the parent writes their lines whole,
-// with the rank in front.
+// Two pipes per rank of this host, in the place of its stdout and stderr. A thread of the parent writes their lines
+// whole, with the rank in front.
 class LabelledPipes {
  public:
   // Errors (kSystem): too few descriptors.
