@@ -7,20 +7,21 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from common import carried_by
-from torchft import LighthouseServer, Manager
+from torchft import Manager
+from torchft.coordination import LighthouseServer
 from torchft.process_group import ProcessGroupGloo
 
 rank = int(os.environ["RANK"])
 store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
 if rank == 0:
     lighthouse = LighthouseServer(bind="127.0.0.1:0", min_replicas=2, join_timeout_ms=1000)
-    store.set("lighthouse", lighthouse.address())
+    store.set("lighthouse", "http://127.0.0.1:" + lighthouse.address().rsplit(":", 1)[1])  # not by the host's name
 os.environ["TORCHFT_LIGHTHOUSE"] = store.get("lighthouse").decode()
 own = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
 torch.manual_seed(0)
 model = torch.nn.Linear(16, 1)
-manager = Manager(pg=ProcessGroupGloo(timeout=timedelta(seconds=30)), min_replica_size=2, load_state_dict=None,
-                  state_dict=None, replica_id=f"replica_{rank}", store_addr="127.0.0.1", store_port=own.port, rank=0,
+manager = Manager(pg=ProcessGroupGloo(timeout=timedelta(seconds=30)), min_replica_size=2, load_state_dict=lambda _: None,
+                  state_dict=dict, init_sync=False, hostname="127.0.0.1", replica_id=f"replica_{rank}", store_addr="127.0.0.1", store_port=own.port, rank=0,
                   world_size=1, use_async_quorum=False, timeout=timedelta(seconds=30))  # fmt: skip
 x = torch.randn(8, 16, generator=torch.Generator().manual_seed(rank))
 for _ in range(3):
