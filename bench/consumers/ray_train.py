@@ -32,5 +32,5 @@ def train(_):
 
 
 variables = {k: v for k, v in os.environ.items() if k.startswith("WEFT_") or k == "OMP_NUM_THREADS"}
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=True, runtime_env={"env_vars": variables})
+ray.init(num_cpus=4, include_dashboard=False, log_to_driver=True, runtime_env={"env_vars": variables})
 ray.train.torch.TorchTrainer(train, train_loop_config={}, scaling_config=ray.train.ScalingConfig(num_workers=2)).fit()
