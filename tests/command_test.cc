@@ -805,7 +805,8 @@ TEST(Run, OptionsForHostsNeedHosts) {
 }
 
 TEST(Run, LabelledLinesComeWholeAndBeginWithTheirRank) {
-  const Answer a = weft("run -n 2 --label sh -c 'printf one; sleep 0.2; printf \"two\\n\"; echo to stderr >&2; printf end'");
+  const Answer a =
+      weft("run -n 2 --label sh -c 'printf one; sleep 0.2; printf \"two\\n\"; echo to stderr >&2; printf end'");
   EXPECT_EQ(a.code, 0) << a.err;
   for (const std::string line : {"[0] onetwo\n", "[1] onetwo\n", "[0] end\n", "[1] end\n"})
     EXPECT_NE(a.out.find(line), std::string::npos) << line << a.out;
