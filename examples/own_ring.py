@@ -5,6 +5,7 @@ weft run -n 4 python examples/own_ring.py    the same schedule on four processes
 """
 
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from weftcomm import steps
 
 
 @weft.algorithm("all_reduce", chunks=lambda ranks: ranks)
-def ring(rank, ranks):
+def ring(rank: int, ranks: int) -> Iterator[steps.Step]:
     """Every chunk's sum travels once around the ring, then its result does."""
     right, left = (rank + 1) % ranks, (rank - 1) % ranks
     yield steps.send(steps.input(rank), to=right)
@@ -25,7 +26,7 @@ def ring(rank, ranks):
         yield steps.receive(chunk, left, forward=None if last else right)
 
 
-def main():
+def main() -> None:
     comm = weft.init()
     if comm.size > 1:
         x = comm.all_reduce(np.full(1000, comm.rank + 1.0), algorithm=ring)

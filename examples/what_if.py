@@ -9,8 +9,11 @@ pickle, and weft needs no scheduler of its own.
 
 import argparse
 import concurrent.futures
+import importlib
 import itertools
 import os
+from collections.abc import Iterable
+from typing import Any
 
 import weftcomm as weft
 
@@ -18,28 +21,29 @@ MACHINES = [
     f"{gpu}:nodes={nodes},net={net}"
     for gpu, nodes, net in itertools.product(("dgx-h100", "dgx-a100", "hgx-b200"), (2, 4), ("ib-hdr", "ib-ndr"))
 ]
-FAULTS = [None, *(f"nic:0/{nic}=down" for nic in range(8)), *(f"nic:1/{nic}=50%" for nic in range(5))]
+FAULTS: list[str | None] = [None, *(f"nic:0/{nic}=down" for nic in range(8)), *(f"nic:1/{nic}=50%" for nic in range(5))]
 SIZES = weft.sizes(64 << 10, 64 << 20, 4)
 
 
-def simulate(point):
+def simulate(point: tuple[str, int, str | None]) -> dict[str, Any]:
     """One point: a flat row, with the machine and the fault in front."""
     machine, size, fault = point
     report = weft.Machine(machine).bench("all_reduce", size, fault=[fault] if fault else [])
     return {"machine": machine, "fault": fault or "", **report.rows()[0]}
 
 
-def points(limit):
+def points(limit: int) -> list[tuple[str, int, str | None]]:
     """The first points of the sweep; faults change first, then sizes, then machines."""
     return list(itertools.islice(itertools.product(MACHINES, SIZES, FAULTS), limit))
 
 
-def sweep(executor, limit):
+def sweep(executor: Any, limit: int) -> list[dict[str, Any]]:
     """Any executor with a map() as concurrent.futures has it."""
-    return list(executor.map(simulate, points(limit)))
+    found: Iterable[dict[str, Any]] = executor.map(simulate, points(limit))
+    return list(found)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=len(MACHINES) * len(FAULTS) * len(SIZES))
     where = parser.add_mutually_exclusive_group()
@@ -48,16 +52,14 @@ def main():
     options = parser.parse_args()
     workers = os.cpu_count() or 1
     if options.dask:
-        from dask.distributed import Client
-
-        with Client(n_workers=workers, threads_per_worker=1, dashboard_address=None, timeout=240) as client:
+        dask: Any = importlib.import_module("dask.distributed")
+        with dask.Client(n_workers=workers, threads_per_worker=1, dashboard_address=None, timeout=240) as client:
             rows = sweep(client.get_executor(), options.points)
     elif options.ray:
-        import ray
-        from ray.util.multiprocessing import Pool
-
+        ray: Any = importlib.import_module("ray")
+        pools: Any = importlib.import_module("ray.util.multiprocessing")
         ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
-        with Pool(workers) as pool:
+        with pools.Pool(workers) as pool:
             rows = sweep(pool, options.points)
         ray.shutdown()
     else:

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -801,6 +802,31 @@ TEST(Run, OptionsForHostsNeedHosts) {
     const std::string problem = option.substr(0, option.find(' ')) + " is for ranks on --hosts";
     EXPECT_NE(a.err.find(problem), std::string::npos) << a.err;
   }
+}
+
+TEST(Run, LabelledLinesComeWholeAndBeginWithTheirRank) {
+  const Answer a =
+      weft("run -n 2 --label sh -c 'printf one; sleep 0.2; printf \"two\\n\"; echo to stderr >&2; printf end'");
+  EXPECT_EQ(a.code, 0) << a.err;
+  for (const std::string line : {"[0] onetwo\n", "[1] onetwo\n", "[0] end\n", "[1] end\n"})
+    EXPECT_NE(a.out.find(line), std::string::npos) << line << a.out;
+  for (const std::string line : {"[0] to stderr\n", "[1] to stderr\n"})
+    EXPECT_NE(a.err.find(line), std::string::npos) << line << a.err;
+}
+
+TEST(Run, LabelledRanksThatLeaveAProcessBehindDoNotKeepTheJob) {
+  const Answer a = weft("run -n 1 --label sh -c 'sleep 30 & echo here; exit 3'");
+  EXPECT_EQ(a.code, 3);
+  EXPECT_EQ(a.out, "[0] here\n");
+}
+
+TEST(Run, AutoIsOneRankPerCoreOfThisProcess) {
+  const Answer a = weft("run --nproc auto sh -c 'echo $WEFT_SIZE'");
+  EXPECT_EQ(a.code, 0) << a.err;
+  cpu_set_t mine;
+  ASSERT_EQ(sched_getaffinity(0, sizeof mine, &mine), 0);
+  EXPECT_EQ(std::stoi(a.out), CPU_COUNT(&mine));
+  EXPECT_EQ(weft("run -n many true").code, 2);
 }
 
 TEST(Run, ThisHostNeedsNoSsh) {

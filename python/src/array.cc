@@ -73,6 +73,7 @@ Array::Array(Array&& other) noexcept
       count_(other.count_),
       type_(other.type_),
       is_bool_(other.is_bool_),
+      parts_(other.parts_),
       has_view_(std::exchange(other.has_view_, false)),
       view_(other.view_),
       keeps_(std::move(other.keeps_)),
@@ -117,14 +118,17 @@ bool Array::by_buffer(nb::handle object, Use use) {
   const char order = *format;
   if (std::strchr("@=<>!", order) != nullptr && order != '\0') ++format;
   if (*format == 'O') refuse("an array of Python objects cannot be communicated: give it a numeric dtype");
-  const auto type = format[0] != '\0' && format[1] == '\0' ? type_of(*format, view_.itemsize) : std::nullopt;
-  if (!type) refuse(std::string("element type '") + format + "' cannot be communicated");
+  parts_ = *format == 'Z' ? 2 : 1;
+  if (parts_ == 2) ++format;
+  const auto number_bytes = view_.itemsize / static_cast<Py_ssize_t>(parts_);
+  const auto type = format[0] != '\0' && format[1] == '\0' ? type_of(*format, number_bytes) : std::nullopt;
+  if (!type) refuse(std::string("element type '") + (parts_ == 2 ? "Z" : "") + format + "' cannot be communicated");
   if ((order == '>' || order == '!') && view_.itemsize > 1)
     refuse(
         "an array of another byte order cannot be communicated: convert it with astype(dtype.newbyteorder('='))");
   type_ = *type;
   is_bool_ = *format == '?';
-  count_ = static_cast<std::size_t>(view_.len / view_.itemsize);
+  count_ = static_cast<std::size_t>(view_.len / number_bytes);
   if (PyBuffer_IsContiguous(&view_, 'C') != 0) return true;
   if (use == Use::kOutput) refuse("the output is not contiguous in C order");
   copy_.resize(static_cast<std::size_t>(view_.len));
@@ -152,7 +156,9 @@ void Array::by_dlpack(nb::handle object, Use use) {
   if (array.device_type() != nb::device::cpu::value) refuse("the array is not in the CPU's memory");
   const nb::dlpack::dtype type = array.dtype();
   const auto code = static_cast<nb::dlpack::dtype_code>(type.code);
-  const int bytes = type.bits / 8;
+  parts_ = code == nb::dlpack::dtype_code::Complex ? 2 : 1;
+  const int bytes = type.bits / 8 / static_cast<int>(parts_);
+  const bool floats = code == nb::dlpack::dtype_code::Float || parts_ == 2;
   if (code == nb::dlpack::dtype_code::Int)
     type_ = integer(true, bytes);
   else if (code == nb::dlpack::dtype_code::UInt)
@@ -161,16 +167,16 @@ void Array::by_dlpack(nb::handle object, Use use) {
     type_ = DataType::kUint8, is_bool_ = true;
   else if (code == nb::dlpack::dtype_code::Bfloat)
     type_ = DataType::kBfloat16;
-  else if (code == nb::dlpack::dtype_code::Float && bytes == 2)
+  else if (floats && bytes == 2)
     type_ = DataType::kFloat16;
-  else if (code == nb::dlpack::dtype_code::Float && bytes == 4)
+  else if (floats && bytes == 4)
     type_ = DataType::kFloat32;
-  else if (code == nb::dlpack::dtype_code::Float && bytes == 8)
+  else if (floats && bytes == 8)
     type_ = DataType::kFloat64;
   else
     refuse("an element type of DLPack that cannot be communicated");
   data_ = const_cast<void*>(array.data());
-  count_ = array.size();
+  count_ = array.size() * parts_;
   keeps_ = nb::cast(std::move(array));
 }
 

@@ -23,9 +23,12 @@ class Array {
   ~Array();
 
   void* data() const { return data_; }
+  // Of weft's elements: a complex number is two of them.
   std::size_t count() const { return count_; }
   DataType type() const { return type_; }
   bool is_bool() const { return is_bool_; }
+  // How many of weft's elements one of the array's is.
+  std::size_t parts() const { return parts_; }
 
  private:
   bool by_buffer(nanobind::handle object, Use use);
@@ -37,6 +40,7 @@ class Array {
   std::size_t count_ = 0;
   DataType type_ = DataType::kFloat32;
   bool is_bool_ = false;
+  std::size_t parts_ = 1;
   bool has_view_ = false;
   Py_buffer view_{};
   nanobind::object keeps_;

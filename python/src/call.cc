@@ -31,6 +31,12 @@ ReduceOp op_of_bool(ReduceOp op) {
   }
 }
 
+// Of complex numbers: what is the same for both parts.
+void check_op_of_complex(ReduceOp op, const char* operation) {
+  if (op != ReduceOp::kSum && op != ReduceOp::kAvg && op != ReduceOp::kPremulSum)
+    throw Failed(invalid("complex numbers have sum, avg and premul_sum only"), operation);
+}
+
 std::string repr_of(nb::handle value) {
   std::string text = nb::cast<std::string>(nb::repr(value));
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -125,7 +131,8 @@ void set_options(Call& call, const nb::dict& options) {
 void set_count(Request& r, const Array* in, const Array* out, Place place, const char* operation) {
   const auto n = static_cast<std::size_t>(place.ranks);
   const bool is_root = place.rank == r.root;
-  const std::size_t ins = in != nullptr ? in->count() : 0, outs = out != nullptr ? out->count() : 0;
+  const auto elements = [](const Array* a) { return a != nullptr ? a->count() / a->parts() : 0; };
+  const std::size_t ins = elements(in), outs = elements(out);
   const auto fits = [&](std::size_t small, std::size_t large) {
     if (small * n != large)
       throw Failed(invalid("input of " + std::to_string(ins) + " and output of " + std::to_string(outs) +
@@ -180,9 +187,10 @@ void check_counts(const Call& call, const Array* in, const Array* out, Place pla
   const std::size_t ins = call.request.collective == Collective::kAllGatherV ? mine : all;
   const std::size_t outs = pairs ? all_of(call.receive_counts)
                            : call.request.collective == Collective::kAllGatherV ? all : mine;
-  if (in->count() != ins || out->count() != outs)
+  const std::size_t has_in = in->count() / in->parts(), has_out = out->count() / out->parts();
+  if (has_in != ins || has_out != outs)
     refuse("counts say " + std::to_string(ins) + " elements of input and " + std::to_string(outs) +
-           " of output, not " + std::to_string(in->count()) + " and " + std::to_string(out->count()));
+           " of output, not " + std::to_string(has_in) + " and " + std::to_string(has_out));
 }
 
 }  // namespace
@@ -208,7 +216,8 @@ Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op
     if (!same) call.arrays.emplace_back(out, Array::Use::kOutput, call.operation);
     output = &call.arrays.back();
   }
-  if (input != nullptr && output != nullptr && input->type() != output->type())
+  if (input != nullptr && output != nullptr &&
+      (input->type() != output->type() || input->parts() != output->parts()))
     throw Failed(invalid("input and output differ in their element type"), call.operation);
   const Array* any = input != nullptr ? input : output;
   if (any != nullptr) r.type = any->type();
@@ -217,6 +226,7 @@ Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op
       throw Failed(invalid("op " + repr_of(op) + ": it is a name, such as 'sum'"), call.operation);
     r.op = op_of(nb::cast<std::string>(op), call.operation);
     if (any != nullptr && any->is_bool()) r.op = op_of_bool(r.op);
+    if (any != nullptr && any->parts() > 1) check_op_of_complex(r.op, call.operation);
   }
   r.in = input != nullptr ? input->data() : nullptr;
   r.out = output != nullptr ? output->data() : nullptr;
@@ -227,6 +237,11 @@ Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op
     check_counts(call, input, output, place);
   else
     set_count(r, input, output, place, call.operation);
+  if (any != nullptr && any->parts() > 1) {
+    r.count *= any->parts();
+    for (std::size_t& c : call.counts) c *= any->parts();
+    for (std::size_t& c : call.receive_counts) c *= any->parts();
+  }
   call.result = std::move(out);
   return call;
 }

@@ -33,7 +33,10 @@ std::thread::id main_thread() {
 // Grows in a child that was forked: what the parent has connected is not the child's.
 std::atomic<int> forks{0};
 
-nb::object as_tuple(const Received& r) { return nb::make_tuple(r.source, r.tag, r.count); }
+// `parts`: as Array's.
+nb::object as_tuple(const Received& r, std::size_t parts) {
+  return nb::make_tuple(r.source, r.tag, r.count / parts);
+}
 
 class Tagged;
 
@@ -148,7 +151,7 @@ class Comm {
                        return Received{.count = array.count()};
                      }),
               operation);
-    return as_tuple(received);
+    return as_tuple(received, array.parts());
   }
   std::unique_ptr<Tagged> start_tagged(bool sends, nb::object data, Rank peer, std::int32_t tag,
                                        std::optional<double> seconds);
@@ -321,7 +324,7 @@ class Tagged {
   }
   nb::object result() {
     if (!outcome_) outcome_ = comm_.direct(operation_, [&](Communicator&) { return message_.wait(); });
-    return as_tuple(check(*outcome_, operation_));
+    return as_tuple(check(*outcome_, operation_), array_.parts());
   }
 
  private:

@@ -60,3 +60,27 @@ def test_the_package_and_a_program_are_typed(tmp_path):
     assert bad.returncode == 1 and 'overload variant of "all_reduce"' in bad.stdout, bad.stdout
     misspelt = mypy("misspelt.py", cwd=tmp_path)
     assert misspelt.returncode == 1 and "incompatible type" in misspelt.stdout, misspelt.stdout
+
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+
+
+def test_the_examples_and_a_program_are_typed_for_mypy_and_pyright(tmp_path):
+    for example in EXAMPLES.glob("*.py"):
+        (tmp_path / example.name).write_text(example.read_text())
+    (tmp_path / "good.py").write_text(GOOD)
+    done = mypy(*sorted(file.name for file in tmp_path.glob("*.py")), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    pytest.importorskip("pyright")
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    pyright = [sys.executable, "-m", "pyright"]
+    if subprocess.run([*pyright, "--version"], capture_output=True).returncode != 0:
+        pytest.skip("pyright cannot fetch its own program here")
+    done = subprocess.run([*pyright, "--pythonpath", sys.executable, "."], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_misspelt_option_is_found_before_it_runs(tmp_path):
+    (tmp_path / "option.py").write_text("import weftcomm as weft\nweft.init().all_reduce([1.0], algoritm='ring')\n")
+    done = mypy("option.py", cwd=tmp_path)
+    assert done.returncode == 1 and "algoritm" in done.stdout, done.stdout

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(not WHEEL, reason="WEFT_WHEEL names no wheel")
 
 # What every Linux has, of https://peps.python.org/pep-0600/.
 OF_THE_SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1", "libstdc++.so.6"}
+OF_THE_SYSTEM |= {"libz.so.1"}  # which the manylinux tags count in
 OF_THE_SYSTEM |= {"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "linux-vdso.so.1"}
 
 SUM = """
@@ -41,7 +42,7 @@ def run(*command, folder):
 
 
 def test_the_wheel_is_less_than_10_megabytes_and_names_the_glibc_that_it_needs():
-    assert os.path.getsize(WHEEL) < 10e6  # 0.65 MB of it are the core of the explorer's page
+    assert os.path.getsize(WHEEL) < 10e6  # 9.13 MB; of libweftcomm.so, 7.8 MB, some 1.3 MB are libcrypto, 0.65 MB the core of the explorer
     assert re.search(r"-manylinux_2_\d+_\w+\.whl$", WHEEL), WHEEL
 
 

@@ -259,9 +259,9 @@ void bind_options(py::module_& m) {
       .def_readwrite("transport", &GroupOptions::transport);
 }
 
-// A class with the name, constructors and options of torch's own, for programs that ask for gloo: see _gloo.py.
+// The class of weft's groups. It has the constructors and options of torch's own for gloo, in whose place _gloo.py puts it.
 void bind_gloo(py::module_& m) {
-  py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>> gloo(m, "ProcessGroupGloo");
+  py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>> gloo(m, "ProcessGroupWeft");
   py::class_<GlooDevice>(gloo, "Device").def("__repr__", [](const GlooDevice& d) {
     return "<weft instead of gloo's device, interface '" + d.interface + "'>";
   });
@@ -316,6 +316,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   adapter::bind_gloo(m);
   m.def("flight_record",
         [](bool only_active) { return pybind11::bytes(adapter::FlightRecord::of_process().pickled(only_active)); });
+  m.def("carried", [] {
+    std::vector<std::tuple<std::string, std::string, int, int>> all;
+    for (const auto& c : adapter::Backend::carried()) all.emplace_back(c.name, c.asked_for, c.rank, c.size);
+    return all;
+  });
   m.def("abort_all", &adapter::Backend::abort_all, pybind11::arg("why"),
         pybind11::call_guard<pybind11::gil_scoped_release>());
   m.def("join", &adapter::Backend::join_as_backend, pybind11::arg("store"), pybind11::arg("rank"),

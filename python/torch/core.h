@@ -14,6 +14,7 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/version.h>
 #include <utility>
 
 #include "../src/lane.h"
@@ -188,6 +189,19 @@ class Core : public c10d::Backend {
       if (const auto lane = known.second.lock()) lane->abort(why);
   }
 
+  // A group of this process whose calls are weft's.
+  struct Carried {
+    std::string name, asked_for;  // the name is empty until torch gives one
+    int rank = 0, size = 0;
+  };
+  static std::vector<Carried> carried() {
+    std::vector<Carried> found;
+    const std::lock_guard guard(all_mutex_);
+    for (auto& [core, lane] : all_)
+      found.push_back({core->recorded()->name, core->options_->backend, core->getRank(), core->getSize()});
+    return found;
+  }
+
   const std::string getBackendName() const override { return options_->backend; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
   c10::intrusive_ptr<GroupOptions> options() const { return options_; }
@@ -286,6 +300,7 @@ class Core : public c10d::Backend {
     {
       const std::lock_guard guard(all_mutex_);
       all_[this] = lane;
+      if (getRank() == 0) say_that_weft_is_here();
     }
     const std::lock_guard guard(lane_mutex_);
     lane_ = std::move(lane);
@@ -334,6 +349,16 @@ class Core : public c10d::Backend {
     recorded_suffix_ = suffix;
     recorded_.push_back({.ranks = std::move(ranks), .number = groups_++});
     sequence_ = 0;
+  }
+
+  // With WEFT_DEBUG one line for the first group of a process whose rank in it is 0. Requires: all_mutex_.
+  void say_that_weft_is_here() const {
+    static bool said = false;
+    const char* const wanted = std::getenv("WEFT_DEBUG");
+    if (std::exchange(said, true) || wanted == nullptr || *wanted == '\0') return;
+    const std::string line = c10::str("weft carries torch.distributed here: a group of ", getSize(),
+                                      " ranks, asked for as ", options_->backend, " (torch ", TORCH_VERSION, ")\n");
+    std::fputs(line.c_str(), stderr);
   }
 
   // Lets users look at what a call has broken, before its caller gets the error.
@@ -482,7 +507,7 @@ class Core : public c10d::Backend {
   std::optional<Error> failure_;  // the first that has broken it
   static inline std::atomic<std::uint64_t> groups_{0};
   static inline std::mutex all_mutex_;
-  static inline std::map<const Core*, std::weak_ptr<python::Lane>> all_;
+  static inline std::map<Core*, std::weak_ptr<python::Lane>> all_;
   mutable std::mutex lane_mutex_;  // of the pointer, which changes under mutex_, too
   std::shared_ptr<python::Lane> lane_;
 };

@@ -21,6 +21,30 @@ def asks_for_gloo(arguments: list[str]) -> bool:
     return False
 
 
+# Of weft's command run: options that a value follows.
+_WITH_VALUE = (
+    "-n --ranks --nproc --transport --machines --sim --hosts --hostfile --folder --env --weft --ssh --ports --on-failure"
+).split()
+
+
+def with_python(arguments: list[str]) -> list[str]:
+    """`run script.py` and `run -m module` start this Python, with whole lines that begin with their rank; other programs
+    stay as they are."""
+    at = 1
+    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] not in ("-m", "--"):
+        at += 2 if arguments[at] in _WITH_VALUE else 1
+    first = at + 1 if arguments[at : at + 1] == ["--"] else at
+    if not (arguments[first : first + 1] == ["-m"] or arguments[first : first + 1][-1:] and arguments[first].endswith(".py")):
+        return arguments
+    options = arguments[1:at]
+    if not any(word.startswith(("--no-label", "--label")) for word in options):
+        options.append("--label")
+    if not any(word.split("=")[0] in ("--ranks", "--nproc", "--hosts", "--hostfile") or word[:2] == "-n" for word in options):
+        options += ["--nproc", "auto"]
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")  # what ranks print passes through a pipe, and is seen at once
+    return ["run", *options, sys.executable, *arguments[first:]]
+
+
 def of_torch(script: str, what: str, arguments: list[str]) -> None:
     """Becomes a script of the package weftcomm_torch, which is found without importing torch."""
     found = importlib.util.find_spec("weftcomm_torch")
@@ -36,6 +60,8 @@ def main() -> None:
         of_torch("_launch.py", "--as-gloo", arguments)
     if arguments[:1] == ["rehearse"] and not any(word.endswith(".jsonl") for word in arguments[1:]):
         of_torch(os.path.join("rehearse", "_launch.py"), "rehearse", arguments[1:])
+    if arguments[:1] == ["run"]:
+        arguments = with_python(arguments)
     own = os.path.join(os.path.dirname(__file__), "bin", "weft")
     command = own if os.path.exists(own) else shutil.which("weft")
     if command is None:

@@ -5,10 +5,20 @@ from __future__ import annotations
 import copy
 import html
 import json
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _core, _draw
+
+if TYPE_CHECKING:
+    import os
+    from typing import TypeAlias
+
+    from ._schedule import Algorithm, Schedule
+
+    # The value of a command's option: several of them repeat it; None and False leave it out.
+    Plain: TypeAlias = str | int | float | os.PathLike[str]
+    Value: TypeAlias = Plain | None | Sequence[Plain] | Algorithm | Schedule
 
 T = TypeVar("T", bound="Answer")
 

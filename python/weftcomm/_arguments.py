@@ -65,3 +65,15 @@ def kind_of(value: Any, kind: type, name: str, operation: str) -> Any:
     if not isinstance(value, kind):
         raise refuse(f"{name} {shown(value)}: it is a {kind.__name__}", operation)
     return value
+
+
+def no_keyword(given: str, operation: str, function: Any) -> _errors.InvalidArgument:
+    """Of a keyword that a function of weft does not have: the one that was probably meant."""
+    import difflib
+    import inspect
+
+    known = [name for name in inspect.signature(function).parameters if name not in ("self", "options")]
+    known += ["reproducible", "algorithm", "protocol", "channels", "scalar"]
+    near = difflib.get_close_matches(given, known, 1, 0.7)
+    meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    return refuse(f"{operation} has no keyword {shown(given)[1:-1]}: {meant}", operation)

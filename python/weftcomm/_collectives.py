@@ -4,17 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, get_args, overload
 
 from . import _arguments, _errors
 from ._work import Work
 
 if TYPE_CHECKING:
     import numpy as np
+    from typing_extensions import Unpack
+
+    from ._schedule import Algorithm, Schedule
 
 A = TypeVar("A")  # an array: NumPy, anything with the buffer protocol, DLPack on the CPU (torch)
 
 Op = Literal["sum", "prod", "min", "max", "avg", "and", "or", "xor", "premul_sum"]
+
+
+
+class Options(TypedDict, total=False):
+    """Of every collective."""
+
+    reproducible: bool
+    algorithm: str | Algorithm | Schedule
+    protocol: str
+    channels: int
+
+
+class ReductionOptions(Options, total=False):
+    """Of collectives that reduce."""
+
+    scalar: float  # with op "premul_sum"
+
+
+_OPTIONS = frozenset(("reproducible", "algorithm", "protocol", "channels", "scalar"))
 
 # weft::Collective
 _ALL_REDUCE, _BROADCAST, _REDUCE, _ALL_GATHER, _REDUCE_SCATTER, _ALL_TO_ALL, _GATHER, _SCATTER = range(8)
@@ -47,7 +69,7 @@ def _shape(x: Any, operation: str) -> tuple[int, ...]:
 
 
 def _is_scalar(x: Any) -> bool:
-    return isinstance(x, (int, float))
+    return isinstance(x, (int, float, complex))
 
 
 def _new(x: Any, shape: tuple[int, ...]) -> Any:
@@ -66,14 +88,28 @@ def _new(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def array_of(x: Any) -> Any:
-    """Numbers become arrays without dimensions."""
+    """Numbers, and lists and tuples of numbers, become NumPy's arrays, as NumPy's own functions take them."""
     if hasattr(x, "__array_finalize__"):  # NumPy's arrays, the most frequent: looked at first
         return x
+    if isinstance(x, (list, tuple)):
+        return _array_of_list(x)
     if _is_scalar(x) or type(x).__module__ == "numpy":
         import numpy as np
 
         return np.asarray(x)
     return x
+
+
+def _array_of_list(x: Any) -> Any:
+    import numpy as np
+
+    try:
+        array = np.asarray(x)
+    except (TypeError, ValueError, OverflowError):
+        array = np.asarray(None)
+    if array.dtype.kind not in "biufc":
+        raise _errors.InvalidArgument(f"{_arguments.shown(x)}: of lists, only those of numbers, of one length at each depth")
+    return array
 
 
 def layout(shape: int | Sequence[int], dtype: Any, operation: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
@@ -142,47 +178,51 @@ class Collectives:
 
     @overload
     def all_reduce(
-        self, x: A, op: Op = "sum", *, out: A | None = None, wait: Literal[True] = True, **options: Any
+        self, x: A, op: Op = "sum", *, out: A | None = None, wait: Literal[True] = True, **options: Unpack[ReductionOptions]
     ) -> A: ...
     @overload
     def all_reduce(
-        self, x: A, op: Op = "sum", *, out: A | None = None, wait: Literal[False], **options: Any
+        self, x: A, op: Op = "sum", *, out: A | None = None, wait: Literal[False], **options: Unpack[ReductionOptions]
     ) -> Work[A]: ...
-    def all_reduce(self, x: Any, op: Op = "sum", *, out: Any = None, wait: bool = True, **options: Any) -> Any:
+    def all_reduce(self, x: Any, op: Op = "sum", *, out: Any = None, wait: bool = True, **options: Unpack[ReductionOptions]) -> Any:
         """Every rank gets the reduction of all x, in a new array or in `out` (which may be x).
 
         x, out: any shape, the same number of elements on all ranks. options: reproducible=True (the same bits whatever
         the algorithm), algorithm= (a name, a file, an Algorithm or a Schedule), protocol=, channels=, scalar= (with op
         "premul_sum"). Of booleans sum is or, prod is and.
         """
+        x = array_of(x)
         if out is None:
-            x = array_of(x)
             out = _new(x, _shape(x, "all_reduce"))
         if wait is not True:
             wait = _arguments.flag(wait, "wait", "all_reduce")
         if op is None:
             raise _no_op("all_reduce")
-        done = self._core.call(_ALL_REDUCE, x, out, op, 0, wait, self._given(options, 0) if options else None)
+        done = self._core.call(_ALL_REDUCE, x, out, op, 0, wait, self._given(options, 0, "all_reduce") if options else None)
         return done if wait else Work[Any](done)
 
     @overload
-    def broadcast(self, x: A, root: int = 0, *, wait: Literal[True] = True, **options: Any) -> A: ...
+    def broadcast(self, x: A, root: int = 0, *, wait: Literal[True] = True, **options: Unpack[Options]) -> A: ...
     @overload
-    def broadcast(self, x: A, root: int = 0, *, wait: Literal[False], **options: Any) -> Work[A]: ...
-    def broadcast(self, x: Any, root: int = 0, *, wait: bool = True, **options: Any) -> Any:
-        """Every rank's x, of the same shape everywhere, becomes the root's, in place. Returns x."""
+    def broadcast(self, x: A, root: int = 0, *, wait: Literal[False], **options: Unpack[Options]) -> Work[A]: ...
+    def broadcast(self, x: Any, root: int = 0, *, wait: bool = True, **options: Unpack[Options]) -> Any:
+        """Every rank's x, of the same shape everywhere, becomes the root's, in place. Returns x.
+
+        A list or a number is left as it is: the result is an array.
+        """
+        x = array_of(x)
         return self._call(_BROADCAST, x, x, None, root, wait, options)
 
     @overload
     def reduce(
-        self, x: A, root: int = 0, op: Op = "sum", *, out: A | None = None, wait: Literal[True] = True, **options: Any
+        self, x: A, root: int = 0, op: Op = "sum", *, out: A | None = None, wait: Literal[True] = True, **options: Unpack[ReductionOptions]
     ) -> A | None: ...
     @overload
     def reduce(
-        self, x: A, root: int = 0, op: Op = "sum", *, out: A | None = None, wait: Literal[False], **options: Any
+        self, x: A, root: int = 0, op: Op = "sum", *, out: A | None = None, wait: Literal[False], **options: Unpack[ReductionOptions]
     ) -> Work[A | None]: ...
     def reduce(
-        self, x: Any, root: int = 0, op: Op = "sum", *, out: Any = None, wait: bool = True, **options: Any
+        self, x: Any, root: int = 0, op: Op = "sum", *, out: Any = None, wait: bool = True, **options: Unpack[ReductionOptions]
     ) -> Any:
         """The root gets the reduction of all x, of x's shape; the others get None."""
         x = array_of(x)
@@ -204,7 +244,7 @@ class Collectives:
         stack: bool = False,
         counts: Sequence[int] | None = None,
         wait: Literal[True] = True,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> A: ...
     @overload
     def all_gather(
@@ -215,7 +255,7 @@ class Collectives:
         stack: bool = False,
         counts: Sequence[int] | None = None,
         wait: Literal[False],
-        **options: Any,
+        **options: Unpack[Options],
     ) -> Work[A]: ...
     def all_gather(
         self,
@@ -225,7 +265,7 @@ class Collectives:
         stack: bool = False,
         counts: Sequence[int] | None = None,
         wait: bool = True,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> Any:
         """Every rank gets all x, one after the other along axis 0; stack=True: along a new axis 0.
 
@@ -254,7 +294,7 @@ class Collectives:
         out: A | None = None,
         counts: Sequence[int] | None = None,
         wait: Literal[True] = True,
-        **options: Any,
+        **options: Unpack[ReductionOptions],
     ) -> A: ...
     @overload
     def reduce_scatter(
@@ -265,7 +305,7 @@ class Collectives:
         out: A | None = None,
         counts: Sequence[int] | None = None,
         wait: Literal[False],
-        **options: Any,
+        **options: Unpack[ReductionOptions],
     ) -> Work[A]: ...
     def reduce_scatter(
         self,
@@ -275,12 +315,13 @@ class Collectives:
         out: Any = None,
         counts: Sequence[int] | None = None,
         wait: bool = True,
-        **options: Any,
+        **options: Unpack[ReductionOptions],
     ) -> Any:
         """Rank r gets part r of the reduction of all x; x is cut along axis 0 into equal parts, or into `counts`.
 
         x of shape (size * n, ...) gives (n, ...), with counts (counts[rank], ...).
         """
+        x = array_of(x)
         if out is not None and counts is None:
             return self._call(_REDUCE_SCATTER, x, out, op, 0, wait, options)
         shape = _shape(x, "reduce_scatter")
@@ -302,7 +343,7 @@ class Collectives:
         send_counts: Sequence[int] | None = None,
         receive_counts: Sequence[int] | None = None,
         wait: Literal[True] = True,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> A: ...
     @overload
     def all_to_all(
@@ -313,7 +354,7 @@ class Collectives:
         send_counts: Sequence[int] | None = None,
         receive_counts: Sequence[int] | None = None,
         wait: Literal[False],
-        **options: Any,
+        **options: Unpack[Options],
     ) -> Work[A]: ...
     def all_to_all(
         self,
@@ -323,12 +364,13 @@ class Collectives:
         send_counts: Sequence[int] | None = None,
         receive_counts: Sequence[int] | None = None,
         wait: bool = True,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> Any:
         """Part r of x goes to rank r; the result is made of the parts that came, in the order of their ranks.
 
         x is cut along axis 0 into equal parts, or into send_counts; receive_counts: the lengths of what comes.
         """
+        x = array_of(x)
         if out is not None and send_counts is None and receive_counts is None:
             return self._call(_ALL_TO_ALL, x, out, None, 0, wait, options)
         shape = _shape(x, "all_to_all")
@@ -366,14 +408,14 @@ class Collectives:
         out: A | None = None,
         stack: bool = False,
         wait: Literal[True] = True,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> A | None: ...
     @overload
     def gather(
-        self, x: A, root: int = 0, *, out: A | None = None, stack: bool = False, wait: Literal[False], **options: Any
+        self, x: A, root: int = 0, *, out: A | None = None, stack: bool = False, wait: Literal[False], **options: Unpack[Options]
     ) -> Work[A | None]: ...
     def gather(
-        self, x: Any, root: int = 0, *, out: Any = None, stack: bool = False, wait: bool = True, **options: Any
+        self, x: Any, root: int = 0, *, out: Any = None, stack: bool = False, wait: bool = True, **options: Unpack[Options]
     ) -> Any:
         """The root gets all x, in all_gather's shape; the others get None."""
         x = array_of(x)
@@ -385,26 +427,26 @@ class Collectives:
         return self._call(_GATHER, x, out, None, root, wait, options)
 
     @overload
-    def scatter(self, x: A | None, out: A, root: int = 0, *, wait: Literal[True] = True, **options: Any) -> A: ...
+    def scatter(self, x: A | None, out: A, root: int = 0, *, wait: Literal[True] = True, **options: Unpack[Options]) -> A: ...
     @overload
-    def scatter(self, x: A | None, out: A, root: int = 0, *, wait: Literal[False], **options: Any) -> Work[A]: ...
-    def scatter(self, x: Any, out: Any, root: int = 0, *, wait: bool = True, **options: Any) -> Any:
+    def scatter(self, x: A | None, out: A, root: int = 0, *, wait: Literal[False], **options: Unpack[Options]) -> Work[A]: ...
+    def scatter(self, x: Any, out: Any, root: int = 0, *, wait: bool = True, **options: Unpack[Options]) -> Any:
         """Rank r's `out`, of shape (n, ...), becomes part r of the root's x, of (size * n, ...); x is None on the others.
 
         Returns out.
         """
         root = _arguments.rank(root, "root", "scatter", self._size)
-        return self._call(_SCATTER, x if self._rank == root else None, out, None, root, wait, options)
+        return self._call(_SCATTER, array_of(x) if self._rank == root else None, out, None, root, wait, options)
 
     # --- inside ---
 
-    def _call(self, kind: int, x: Any, out: Any, op: str | None, root: int, wait: bool, options: dict[str, Any]) -> Any:
+    def _call(self, kind: int, x: Any, out: Any, op: str | None, root: int, wait: bool, options: Any) -> Any:
         operation = _NAMES[kind]
         if op is None and kind in _REDUCING:
             raise _no_op(operation)
         root = _arguments.rank(root, "root", operation, self._size)
         wait = _arguments.flag(wait, "wait", operation)
-        done = self._core.call(kind, x, out, op, root, wait, self._given(options, root) if options else None)
+        done = self._core.call(kind, x, out, op, root, wait, self._given(options, root, operation, kind > BARRIER) if options else None)
         return done if wait else Work[Any](done)
 
     def _times_size(self, shape: tuple[int, ...], stack: bool) -> tuple[int, ...]:
@@ -437,9 +479,13 @@ class Collectives:
             rows *= size
         return rows
 
-    def _given(self, options: dict[str, Any], root: int) -> dict[str, Any]:
+    def _given(self, options: Any, root: int, operation: str, uneven: bool = False) -> dict[str, Any]:
         """Schedules written in Python become the names that weft finds them under."""
+        for name in options:
+            if name not in _OPTIONS and not (uneven and name in ("counts", "receive_counts")):
+                raise _arguments.no_keyword(name, operation, getattr(type(self), operation))
         chosen: Any = options.get("algorithm")
         if hasattr(chosen, "file_for"):
             return {**options, "algorithm": chosen.file_for(self._size, root)}
-        return options
+        given: dict[str, Any] = options
+        return given

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, overload
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, overload
 
 from ._answers import Accuracy, Answer, Bench, Choice, Comparison, Diagnosis, Proof, Topology, Training, ask, options
 from ._schedule import Algorithm, Schedule
+
+if TYPE_CHECKING:
+    from ._answers import Value
 
 
 class Machine:
@@ -39,7 +42,7 @@ class Machine:
     def _repr_svg_(self) -> str:
         return self.topology.svg()
 
-    def bench(self, collective: str, bytes: int | str | Iterable[int | str] = "1M", **given: Any) -> Bench:
+    def bench(self, collective: str, bytes: int | str | Iterable[int | str] = "1M", **given: Value) -> Bench:
         """Simulates a collective; weft.bench/3, one row per size of `bytes`.
 
         given: the options of `weft bench`, e.g. ranks=, dtype=, op=, algo= (a name, a file, an Algorithm or a Schedule),
@@ -56,12 +59,12 @@ class Machine:
         first["rows"] = [row for answer in answers for row in answer["rows"]]
         return first
 
-    def explain(self, collective: str, bytes: int | str = "1M", **given: Any) -> Choice:
+    def explain(self, collective: str, bytes: int | str = "1M", **given: Value) -> Choice:
         """Which algorithm and protocol is chosen, and why each other one lost; weft.explain/1. Raises: InvalidArgument."""
         extra = options(self._with_files(given))
         return ask(Choice, "explain", collective, "--bytes", str(bytes), "--on", self.name, *extra)
 
-    def _with_files(self, given: dict[str, Any]) -> dict[str, Any]:
+    def _with_files(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Schedules written in Python are named by the files that weft finds them under."""
         algo = given.get("algo")
         if not isinstance(algo, (Algorithm, Schedule)):
@@ -80,7 +83,7 @@ def machine(name: str) -> Machine:
     return made
 
 
-def verify(collective: str, algorithm: str | None = None, **given: Any) -> Proof:
+def verify(collective: str, algorithm: str | None = None, **given: Value) -> Proof:
     """Proves a schedule correct or finds the counterexample; weft.verify/1. True if it is proved.
 
     collective: with algorithm=; or a file of a schedule. given: the options of `weft verify`, e.g. ranks=, root=,
@@ -89,7 +92,7 @@ def verify(collective: str, algorithm: str | None = None, **given: Any) -> Proof
     return ask(Proof, "verify", collective, *options({"algo": algorithm, **given}))
 
 
-def schedule(collective: str, algorithm: str | None = None, **given: Any) -> Schedule:
+def schedule(collective: str, algorithm: str | None = None, **given: Value) -> Schedule:
     """The steps of one of weft's algorithms, or of a file (MSCCL XML or weft.schedule/1), as a value that draws itself.
 
     given: the options of `weft schedule`, e.g. ranks=, root=, per_node=, staged=True. Raises: InvalidArgument.
@@ -98,10 +101,14 @@ def schedule(collective: str, algorithm: str | None = None, **given: Any) -> Sch
 
 
 @overload
-def train(model: str | None = None, on: Machine | str | None = None, *, compare: str, **given: Any) -> Comparison: ...
+def train(model: str | None = None, on: Machine | str | None = None, *, compare: str, **given: Value) -> Comparison: ...
 @overload
-def train(model: str | None = None, on: Machine | str | None = None, **given: Any) -> Training: ...
-def train(model: str | None = None, on: Machine | str | None = None, **given: Any) -> Any:
+def train(
+    model: str | None = None, on: Machine | str | None = None, *, compare: None = None, **given: Value
+) -> Training: ...
+def train(
+    model: str | None = None, on: Machine | str | None = None, *, compare: str | None = None, **given: Value
+) -> Any:
     """How long a training step takes on a machine, whether it fits, and what limits it; weft.train/1.
 
     model: a config.json of Hugging Face, or a name of the catalogue, e.g. "llama3-70b". given: the options of
@@ -110,11 +117,12 @@ def train(model: str | None = None, on: Machine | str | None = None, **given: An
     Raises: InvalidArgument.
     """
     name = on.name if isinstance(on, Machine) else on
-    kind = Comparison if given.get("compare") is not None else Training
-    return ask(kind, "train", *([model] if model is not None else []), *options({"on": name, **given}))
+    kind = Comparison if compare is not None else Training
+    words = options({"on": name, "compare": compare, **given})
+    return ask(kind, "train", *([model] if model is not None else []), *words)
 
 
-def doctor(*paths: str, on: Machine | str | None = None, **given: Any) -> Diagnosis:
+def doctor(*paths: str, on: Machine | str | None = None, **given: Value) -> Diagnosis:
     """What is wrong with a job, from its logs, or without paths with this machine; weft.doctor/1.
 
     paths: logs, dumps, tables, or folders of them. on: the machine of the job, to say what a fault costs. given: the
@@ -124,7 +132,7 @@ def doctor(*paths: str, on: Machine | str | None = None, **given: Any) -> Diagno
     return ask(Diagnosis, "doctor", *(str(path) for path in paths), *options({"on": name, **given}))
 
 
-def accuracy(folder: str | None = None, **given: Any) -> Accuracy:
+def accuracy(folder: str | None = None, **given: Value) -> Accuracy:
     """How far the model is from published measurements; weft.accuracy/1.
 
     folder: of tables; unless given, those that weft ships, which takes some ten seconds. given: the options of `weft accuracy`: table= and on=,

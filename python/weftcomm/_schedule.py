@@ -15,6 +15,7 @@ from ._errors import InvalidArgument
 from .steps import Operand, Step
 
 if TYPE_CHECKING:
+    from ._answers import Value
     from ._machine import Machine
 
 _MOST_STEPS = 1 << 20  # of all ranks: what weft reads of a schedule
@@ -66,7 +67,7 @@ class Schedule:
             self._proof["file"] = self.name
         return self._proof
 
-    def simulate(self, machine: Machine, bytes: int | str | Iterable[int | str] = "1M", **options: Any) -> Bench:
+    def simulate(self, machine: Machine, bytes: int | str | Iterable[int | str] = "1M", **options: Value) -> Bench:
         """How long it takes on a machine; as Machine.bench(). Raises: InvalidArgument, also if it is not proved."""
         return machine.bench(self.collective, bytes, algo=self, **options)
 
@@ -173,7 +174,7 @@ class Algorithm:
                 break
         return proofs
 
-    def simulate(self, machine: Machine, bytes: int | str | Iterable[int | str] = "1M", **options: Any) -> Bench:
+    def simulate(self, machine: Machine, bytes: int | str | Iterable[int | str] = "1M", **options: Value) -> Bench:
         """How long it takes on all ranks of a machine, or on ranks=; as Machine.bench()."""
         return machine.bench(self.collective, bytes, algo=self, **options)
 
@@ -188,7 +189,7 @@ class Algorithm:
         """See Schedule.file_for()."""
         return self.schedule(ranks, root=root).file_for(ranks)
 
-    def __call__(self, *arguments: Any, **named: Any) -> Iterator[Step]:
+    def __call__(self, *arguments: int, **named: int) -> Iterator[Step]:
         """One rank's steps: the generator itself."""
         return self._generator(*arguments, **named)
 

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Union
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ._stores import Etcd, Folder, Store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
 State = Literal["prepared", "running", "done", "failed", "cancelled", "expired"]
 STATES: tuple[State, ...] = ("prepared", "running", "done", "failed", "cancelled", "expired")
@@ -48,6 +49,17 @@ class Rows(NamedTuple):
     bytes: int
     stride: int = 0
     elements: int = 1
+
+
+class RequestOptions(TypedDict, total=False):
+    """Of Agent.read() and write()."""
+
+    local_blocks: Sequence[int] | NDArray[Any] | None
+    remote_blocks: Sequence[int] | NDArray[Any] | None
+    generations: Sequence[int] | NDArray[Any] | None
+    notify: bytes
+    deadline: float
+    verify: bool
 
 
 class Page(NamedTuple):
@@ -387,11 +399,11 @@ class Agent:
         """The same from addresses in the peer's process: rows or columns (address, bytes[, stride, elements])."""
         return List(self._core.prepare_addresses(peer, _table(extents, np.uint64, (0, 0, 0, 1))))
 
-    def read(self, local: List, remote: List, **options: Any) -> Request:
+    def read(self, local: List, remote: List, **options: Unpack[RequestOptions]) -> Request:
         """A request from `remote` into `local`; options as of write()."""
         return self._made(False, local, remote, **options)
 
-    def write(self, local: List, remote: List, **options: Any) -> Request:
+    def write(self, local: List, remote: List, **options: Unpack[RequestOptions]) -> Request:
         """A request from `local` into `remote`.
 
         local_blocks, remote_blocks: which elements of the lists, in this order. generations: of the page of every

@@ -76,16 +76,42 @@ def test_detail_needs_no_second_group():
     assert done.returncode == 0 and groups_of_weft(done) >= 4, done.stderr
 
 
-def test_where_weft_cannot_stand_for_gloo_the_group_is_refused_and_the_import_is_not():
+def test_where_weft_cannot_stand_for_gloo_the_group_is_refused_and_the_import_is_not(tmp_path):
     code = (
-        "import weftcomm_torch._built_for as b; b.TORCH = '1.0'\n"
+        "import weftcomm_torch._build as b; b._came_for = lambda: '1.0'\n"
         "import torch, torch.distributed as dist, weftcomm_torch\n"
         "weftcomm_torch._as_gloo_or_refusal()\n"
         "try: dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)\n"
         "except ImportError as e: print(e)\n"
     )
-    done = run("-c", code)
+    done = run("-c", code, CXX="/nowhere/c++", XDG_CACHE_HOME=str(tmp_path))
     assert "WEFT_AS_GLOO: weft cannot stand for gloo" in done.stdout and "torch 1.0" in done.stdout, done.stderr
+    assert "there is no C++ compiler '/nowhere/c++'" in done.stdout, done.stdout
+
+
+ACTIVE = """
+import os, torch, torch.distributed as dist, weftcomm_torch
+before = weftcomm_torch.active()
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+group = dist.group.WORLD._get_backend(torch.device("cpu"))
+print(before, weftcomm_torch.active()[0][1:], type(group).__name__)
+dist.destroy_process_group()
+del group
+print(weftcomm_torch.active())
+"""
+
+
+def test_a_program_can_ask_whether_weft_carries_its_groups():
+    done = run("-c", ACTIVE, WEFT_AS_GLOO="1")
+    assert done.stdout.splitlines() == ["[] ('gloo', 0, 1) ProcessGroupWeft", "[]"], done.stdout + done.stderr
+    assert done.stderr.count("weft carries torch.distributed here: a group of 1 ranks, asked for as gloo (torch 2.") == 1
+
+
+def test_where_gloo_is_gloo_weft_carries_nothing_and_says_nothing():
+    code = ACTIVE.replace("weftcomm_torch.active()[0][1:]", "weftcomm_torch.active()")
+    done = run("-c", code)
+    assert done.stdout.splitlines() == ["[] [] ProcessGroupGloo", "[]"], done.stdout + done.stderr
+    assert "weft carries" not in done.stderr
 
 
 @pytest.mark.parametrize(

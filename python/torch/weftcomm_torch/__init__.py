@@ -10,7 +10,7 @@ import os
 import pickle
 import sys
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _gloo, _monitored, _numbered, _shrunk
 from ._gradients import bf16_sum_hook as bf16_sum_hook
@@ -18,15 +18,9 @@ from ._gradients import empty as empty
 
 
 def _compiled() -> Any:
-    import torch
+    from . import _build
 
-    from ._built_for import TORCH
-
-    if torch.__version__.split("+")[0].rsplit(".", 1)[0] != TORCH:
-        raise ImportError(f"weft-comm-torch was built for torch {TORCH}, but torch {torch.__version__} is installed")
-    from . import _adapter
-
-    return _adapter
+    return _build.load()
 
 
 def Options(  # noqa: N802 (a class in the compiled part)
@@ -97,6 +91,25 @@ def write_flight_record(prefix: str) -> str:
     with open(name, "wb") as file:
         file.write(_compiled().flight_record(False))
     return name
+
+
+class Group(NamedTuple):
+    """A process group that weft carries."""
+
+    name: str
+    asked_for: str  # the name of the backend that the program gave: "weft" or "gloo"
+    rank: int
+    size: int
+
+
+def active() -> list[Group]:
+    """The groups of this process that weft carries, also under gloo's name; an empty list: weft carries none.
+
+    The class of such a group's backend is ProcessGroupWeft. With WEFT_DEBUG set, rank 0 says so in one line when the first
+    group is made.
+    """
+    adapter = sys.modules.get("weftcomm_torch._adapter")
+    return [] if adapter is None else sorted(Group(*group) for group in adapter.carried())
 
 
 def as_gloo() -> None:

@@ -1,4 +1,6 @@
-"""`python -m weftcomm_torch run --as-gloo ...` and `... rehearse ...`: what `weftcomm` with these words becomes."""
+"""`python -m weftcomm_torch run --as-gloo ...` and `... rehearse ...`: what `weftcomm` with these words becomes.
+
+`python -m weftcomm_torch build` compiles for the torch that is here, if that is still to be done."""
 
 import sys
 
@@ -8,6 +10,14 @@ if sys.argv[1:2] == ["rehearse"]:
     from .rehearse import _launch as rehearsal
 
     sys.exit(rehearsal.main(sys.argv[2:]))
+if sys.argv[1:] == ["build"]:
+    try:
+        from . import _build
+
+        print(_build.load().__file__)
+    except ImportError as problem:
+        _launch.fail(str(problem))
+    sys.exit(0)
 if sys.argv[1:2] != ["run"]:
     _launch.fail(_launch.USAGE)
 _launch.run(sys.argv[2:])

@@ -20,6 +20,7 @@ def _put(replacement: Any, wrap: Any) -> None:
     from torch.distributed import distributed_c10d as c10d
 
     replacement.__module__ = "torch.distributed.distributed_c10d"
+    # Its own name is ProcessGroupWeft, which messages and `type(group)` show.
     for module in (c10d, dist, torch._C._distributed_c10d):
         module.ProcessGroupGloo = replacement  # type: ignore[attr-defined]
     c10d._create_process_group_wrapper = wrap
@@ -36,7 +37,7 @@ def _unwrapped(wrapped_pg: Any, *_args: Any, **_keywords: Any) -> Any:
 
 def put_weft(adapter: Any) -> None:
     """From now on "gloo" is weft in this process."""
-    _put(adapter.ProcessGroupGloo, _unwrapped)
+    _put(adapter.ProcessGroupWeft, _unwrapped)
 
 
 def put_refusal(problem: Exception) -> None:

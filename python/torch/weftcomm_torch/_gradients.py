@@ -58,7 +58,7 @@ def empty(shape: int | Sequence[int], dtype: torch.dtype | None = None, group: A
     backend = (dist.distributed_c10d._get_default_group() if group is None else group)._get_backend(cpu)
     from . import _compiled
 
-    if not isinstance(backend, _compiled().ProcessGroupGloo):
+    if not isinstance(backend, _compiled().ProcessGroupWeft):
         raise ValueError(f"weft: the group's backend is {backend.name()}; registered memory is of groups of weft's")
     kind = torch.get_default_dtype() if dtype is None else dtype
     flat: torch.Tensor = backend.allocate_tensor(math.prod(sizes), dtype=kind, device=cpu)

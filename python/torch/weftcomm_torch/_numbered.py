@@ -26,7 +26,7 @@ def mend() -> None:
                 backend = group._get_backend(torch.device("cpu"))
             except RuntimeError:  # none for the CPU
                 backend = None
-            if isinstance(backend, adapter.ProcessGroupGloo):
+            if isinstance(backend, adapter.ProcessGroupWeft):
                 return int(backend._get_sequence_number_for_group())
         return int(number(group))
 

@@ -21,7 +21,7 @@ def mend() -> None:
     def create_shrunk_process_group(new_backend: Any, *more: Any, **keywords: Any) -> Any:
         group = make(new_backend, *more, **keywords)
         adapter = sys.modules.get("weftcomm_torch._adapter")
-        if adapter is not None and isinstance(new_backend, adapter.ProcessGroupGloo):
+        if adapter is not None and isinstance(new_backend, adapter.ProcessGroupWeft):
             import torch
 
             custom = c10d.ProcessGroup.BackendType.CUSTOM

@@ -10,6 +10,7 @@
 
 #include "api/calibrate/cpus.h"
 #include "api/open.h"
+#include "apps/launch/labelled_pipes.h"
 #include "apps/launch/ucx_names.h"
 #include "base/env.h"
 #include "exec/recorder/recorder.h"
@@ -55,7 +56,7 @@ int wait_for(launch::RankProcesses& ranks, const launch::BlockedSignals& signals
 }  // namespace
 
 Result<int> launch(Rank ranks, const std::string& transport, const std::string& rates,
-                   const std::function<int(const std::vector<Setting>&)>& body, Rank machines) {
+                   const std::function<int(const std::vector<Setting>&)>& body, Rank machines, bool labels) {
   const std::string id = make_id();
   std::optional<net::bootstrap::Host> host;          // where ranks meet that share no memory
   std::unique_ptr<net::bootstrap::Arbiter> arbiter;  // decides which ranks go on, among those
@@ -74,6 +75,10 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
     WEFT_TRY(host, net::bootstrap::Host::open(at, ranks, ports));
     WEFT_TRY(arbiter, net::bootstrap::Arbiter::open(at, ports));
   }
+  std::unique_ptr<launch::LabelledPipes> pipes;
+  if (labels) {
+    WEFT_TRY(pipes, launch::LabelledPipes::open(ranks));
+  }
   const std::vector<int> cpus = calibrate::usable_cpus();
   std::fflush(nullptr);
   const launch::BlockedSignals signals({SIGINT, SIGTERM, SIGHUP});
@@ -83,6 +88,7 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
     const auto cpu = alone ? std::optional(cpus[static_cast<std::size_t>(r)]) : std::nullopt;
     const Status started = processes.start(r, cpu, [&] {
       signals.restore();
+      if (pipes) pipes->take(r);
       std::vector<Setting> given = {{"WEFT_RANK", std::to_string(r)},
                                     {"WEFT_SIZE", std::to_string(ranks)},
                                     {"WEFT_ID", id},
@@ -107,7 +113,9 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
   std::thread meeting([&] {
     if (host) (void)host->serve(launch::kMeetingTime);
   });
+  if (pipes) pipes->start();
   const int result = wait_for(processes, signals);
+  if (pipes) pipes->finish();
   if (host) host->stop();
   meeting.join();
   net::shm::remove_name(id);

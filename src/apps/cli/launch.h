@@ -20,9 +20,9 @@ using launch::Setting;
 // what is left after 5 s, or at a second signal, is killed; the result is 128 + the signal. A rank that fails is named
 // on stderr; the others get the time to notice it themselves. Nothing of the job is left in /dev/shm. Returns 0 or the
 // first failing rank's exit code (128 + signal if it was killed). With `machines` > 1, consecutive ranks believe to be
-// on that many machines: memory is shared within each, TCP or, by transport shm+ucx, UCX joins them. Errors: kSystem;
-// no UCX (bad input).
+// on that many machines: memory is shared within each, TCP or, by transport shm+ucx, UCX joins them. With `labels`,
+// what ranks write passes through this process, whose lines begin with their rank. Errors: kSystem; no UCX (bad input).
 Result<int> launch(Rank ranks, const std::string& transport, const std::string& rates,
-                   const std::function<int(const std::vector<Setting>&)>& body, Rank machines = 1);
+                   const std::function<int(const std::vector<Setting>&)>& body, Rank machines = 1, bool labels = false);
 
 }  // namespace weft::cli

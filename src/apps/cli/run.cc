@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "api/calibrate/cpus.h"
 #include "api/open.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/launch.h"
@@ -24,7 +25,7 @@ struct Spec {
   std::string transport, sim;
   std::string hosts, hostfile, folder, command, ssh = "ssh", on_failure = "end", ports;
   std::vector<std::string> variables;
-  bool labels = true;
+  bool labels = true, labels_here = false;
   std::vector<std::string> program;
 };
 
@@ -33,6 +34,11 @@ std::string environment_table() {
   for (const env::Variable& v : env::table())
     text += fmt::format("  {:<16} {:<7} {:<9} {}\n", v.name, v.type, v.fallback, v.meaning);
   return text;
+}
+
+// The word auto, as a number of ranks.
+std::string as_number(const std::string& text) {
+  return text == "auto" ? std::to_string(calibrate::usable_cpus().size()) : text;
 }
 
 Status check_ranks(const Spec& spec, std::int64_t most) {
@@ -64,7 +70,7 @@ Result<int> run_here(const Spec& spec) {
         fmt::print(stderr, "weft: cannot start {}: {}\n", shown(spec.program[0]), std::strerror(errno));
         return 127;
       },
-      static_cast<Rank>(spec.machines));
+      static_cast<Rank>(spec.machines), spec.labels_here);
 }
 
 // Runs the program here with its one-sided operations recorded in a folder of its own, and then times them there.
@@ -170,6 +176,7 @@ void add_host_options(CLI::App& sub, Spec& spec) {
   sub.add_option("--on-failure", spec.on_failure,
                  "when a rank fails on --hosts: end the ranks that have neither ended nor shrunk 5 s later, or wait")
       ->capture_default_str();
+  sub.add_flag("--label", spec.labels_here, "also on this host, lines come whole and begin with their rank: [3]");
   sub.add_flag("--no-label{false}", spec.labels, "on --hosts, lines do not begin with their rank");
 }
 
@@ -187,7 +194,9 @@ Command add_run(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand("run", "Start the ranks of a program, on this machine or on several hosts");
   sub->positionals_at_end();
-  sub->add_option("-n,--ranks", spec->ranks, "how many ranks; with --hosts they say it, too");
+  sub->add_option("-n,--ranks,--nproc", spec->ranks,
+                  "how many ranks; auto: as many as this process has cores; with --hosts they say it, too")
+      ->transform(as_number, "");
   sub->add_option(
       "--transport", spec->transport,
       "shm, or tcp or ucx over loopback (WEFT_IFACE: elsewhere); shm+ucx: ucx between --machines or --hosts; "

@@ -25,12 +25,14 @@ void LabelledOutput::add(FrameKind kind, Rank rank, std::string_view bytes) {
 }
 
 void LabelledOutput::finish(Rank rank) {
-  for (const FrameKind kind : {FrameKind::kOutput, FrameKind::kErrors}) {
-    const auto found = begun_.find({rank, kind});
-    if (found == begun_.end()) continue;
-    if (!found->second.empty()) put(kind, rank, found->second);
-    begun_.erase(found);
-  }
+  for (const FrameKind kind : {FrameKind::kOutput, FrameKind::kErrors}) finish(rank, kind);
+}
+
+void LabelledOutput::finish(Rank rank, FrameKind kind) {
+  const auto found = begun_.find({rank, kind});
+  if (found == begun_.end()) return;
+  if (!found->second.empty()) put(kind, rank, found->second);
+  begun_.erase(found);
 }
 
 void LabelledOutput::say(const std::string& line) { err_.add("weft: " + line + "\n"); }

@@ -17,6 +17,7 @@ class LabelledOutput {
   void add(FrameKind kind, Rank rank, std::string_view bytes);
   // What a rank has written behind its last newline, when nothing will follow.
   void finish(Rank rank);
+  void finish(Rank rank, FrameKind kind);
   // A line of the launcher's own on stderr.
   void say(const std::string& line);
 
