@@ -7,6 +7,7 @@
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/pattern.h"
 #include "apps/cli/progress.h"
+#include "base/nccl_names.h"
 #include "base/text.h"
 #include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
@@ -182,7 +183,12 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
                                             schedule::order_matters(spec.type, spec.op),
                                 .algorithm = spec.algorithm,
                                 .protocol = spec.protocol,
-                                .channels = static_cast<int>(spec.channels)};
+                                .channels = static_cast<int>(spec.channels),
+                                .algorithms = env::filter_of(spec.nccl.nccl_algorithms, spec.collective_name),
+                                .protocols = env::filter_of(spec.nccl.nccl_protocols, spec.collective_name),
+                                .least_channels = static_cast<int>(spec.nccl.least_channels),
+                                .most_channels = static_cast<int>(spec.nccl.most_channels),
+                                .most_slice = spec.nccl.nccl_buffer / 4};
   BenchRow row{.bytes = task.elements * task.element_bytes, .count = task.elements};
   row.bus_factor = schedule::bus_factor(task.collective, task.ranks);
   const cost::Limit limit = cost::limit(view, task);

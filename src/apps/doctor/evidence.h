@@ -10,6 +10,7 @@
 #include "apps/doctor/fact.h"
 #include "apps/doctor/job.h"
 #include "apps/doctor/parts.h"
+#include "apps/doctor/pitfalls.h"
 #include "apps/doctor/ras.h"
 #include "apps/doctor/recorder.h"
 #include "apps/doctor/records.h"
@@ -70,6 +71,7 @@ class Evidence {
   void settle_times();
   void settle_unknown();
   void fragmented(const std::string& file, int number, std::string_view original);
+  void judge_machine(const std::string& file, std::string_view text);
   void keep_unknown(const std::string& file, int number, std::string_view original);
 
   std::vector<Rule> rules_;
@@ -83,6 +85,7 @@ class Evidence {
   Job job_;
   Parts parts_;
   Ras ras_;
+  Pitfalls pitfalls_;
   Recorder recorder_;
   Clocks clocks_;
   Traces traces_;
