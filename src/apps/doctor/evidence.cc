@@ -22,7 +22,7 @@ constexpr std::size_t kLongestLine = 4096;  // of a line, what is looked at
 bool binary(std::string_view text) { return text.substr(0, 4096).find('\0') != std::string_view::npos; }
 
 // Owners of words behind those of the rules.
-enum Owner { kKnown, kJob, kRas, kTable, kTrouble, kPart, kMemory, kPitfall, kOwners };
+enum Owner { kKnown, kJob, kRas, kTable, kTrouble, kPart, kMemory, kPitfall, kTool, kOwners };
 
 // Lines with one of these are of a known kind even where no rule finds anything in them.
 constexpr std::string_view kKinds[] = {" NCCL ",    "NVRM",      "SXid",   "mlx5",   "[rank", "[Rank", "ProcessGroup",
@@ -60,6 +60,7 @@ Evidence::Evidence(std::vector<Rule> rules) : rules_(std::move(rules)), counts_(
   for (const std::string_view word : kPartWords) words_.add(word, owner(kPart));
   words_.add("by PyTorch", owner(kMemory));
   for (const std::string_view word : Pitfalls::words()) words_.add(word, owner(kPitfall));
+  for (const std::string_view word : ToolStates::words()) words_.add(word, owner(kTool));
   words_.build();
   hit_.assign(rules_.size() + kOwners, 0);
 }
@@ -196,6 +197,7 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
           clocks_.event(std::string(line.text.substr(at, line.text.find_first_of(" -", at + 7) - at)),
                         std::string(process->host), when->seconds);
   }
+  if (hit(kTool)) tools_.line(line.text, file, number);
   if (hit(kPitfall)) {
     if (!process) process = process_of(line.text);
     pitfalls_.line(line, *process, file, number);
@@ -328,6 +330,7 @@ void Evidence::finish() {
   job_.finish(finder);
   ras_.finish(finder);
   pitfalls_.finish(finder);
+  tools_.finish(finder);
   recorder_.finish(finder);
   traces_.finish(finder);
   records_.finish(finder);

@@ -15,6 +15,7 @@
 #include "apps/doctor/recorder.h"
 #include "apps/doctor/records.h"
 #include "apps/doctor/rules.h"
+#include "apps/doctor/tool_states.h"
 #include "apps/doctor/traces.h"
 #include "apps/doctor/trouble.h"
 #include "apps/doctor/words.h"
@@ -86,6 +87,7 @@ class Evidence {
   Parts parts_;
   Ras ras_;
   Pitfalls pitfalls_;
+  ToolStates tools_;
   Recorder recorder_;
   Clocks clocks_;
   Traces traces_;

@@ -224,7 +224,7 @@ void Pitfalls::report_placement(const Finder& found) const {
   std::size_t known = 0;
   for (const std::string& node : nodes_)
     for (const auto& [leaf, nodes] : below_)
-      if (nodes.contains(node)) known += used.insert(leaf).second ? 1 : 1;
+      if (nodes.contains(node)) used.insert(leaf), ++known;
   std::vector<std::size_t> sizes;
   for (const auto& [leaf, nodes] : below_) sizes.push_back(nodes.size());
   std::ranges::sort(sizes, std::greater());
