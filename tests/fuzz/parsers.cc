@@ -22,6 +22,7 @@
 #include "machine/detect/host_facts.h"
 #include "machine/import/hostlist.h"
 #include "machine/import/ibnetdiscover.h"
+#include "machine/import/lstopo.h"
 #include "machine/import/machine_file.h"
 #include "machine/import/nccl_graph.h"
 #include "machine/import/nccl_xml.h"
@@ -240,6 +241,7 @@ const std::vector<Parser>& parsers() {
        [](std::string_view t) {
          require(!parse_ibnetdiscover("f", t) || !parse_ibnetdiscover("f", t)->tree.hosts.empty(), "hosts");
        }},
+      {"lstopo", [](std::string_view t) { check(parse_lstopo(catalog(), "f", t)); }},
       {"node_labels",
        [](std::string_view t) {
          if (is_node_labels(t))

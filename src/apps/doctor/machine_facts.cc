@@ -207,6 +207,7 @@ bool looks_like_machine(std::string_view text) {
   const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
   if (start.starts_with('<')) return has("<system") || has("<topology") || has("<object");
   if (start.starts_with('{')) return has("\"weft.");
+  if (start.starts_with("Machine (")) return true;
   return (has("GPU0") && (has("GPU1") || has("NIC0") || has("mlx5_0"))) || has("XGMI");
 }
 
