@@ -50,8 +50,9 @@ TEST(NcclVariables, LevelsAndNicsCostWhatTheyCost) {
 TEST(NcclVariables, NothingOfThemEndsAProgramHere) {
   for (const char* value : {"Tree", "CollNetDirect", "NVLS,NVLSTree", "^Ring", "Butterfly", "allreduce:pat", ";;:"}) {
     const Answer a = weft("bench all_gather --ranks 2 --bytes 4K --iters 2 --check --json -",
-                          std::string("WEFT_HEAP=64M NCCL_ALGO=\"") + value + "\" NCCL_PROTO=LL NCCL_BUFFSIZE=65536 "
-                          "NCCL_MAX_NCHANNELS=1");
+                          std::string("WEFT_HEAP=64M NCCL_ALGO=\"") + value +
+                              "\" NCCL_PROTO=LL NCCL_BUFFSIZE=65536 "
+                              "NCCL_MAX_NCHANNELS=1");
     EXPECT_EQ(a.code, 0) << value << ": " << a.err;
   }
 }

@@ -32,16 +32,11 @@ const std::vector<Word> kAlgorithms = {{"Tree", {"tree"}},
 const std::vector<Word> kProtocols = {{"LL", {"LL"}}, {"LL128", {"LL128"}}, {"Simple", {"Simple"}}};
 
 // NCCL's functions that lists may name.
-const std::vector<Word> kFunctions = {{"Broadcast", {"broadcast"}},
-                                      {"Reduce", {"reduce"}},
-                                      {"AllGather", {"all_gather"}},
-                                      {"ReduceScatter", {"reduce_scatter"}},
-                                      {"AllReduce", {"all_reduce"}},
-                                      {"SendRecv", {"send_recv"}},
-                                      {"Send", {"send_recv"}},
-                                      {"Recv", {"send_recv"}},
-                                      {"AlltoAll", {"all_to_all"}},
-                                      {"Gather", {"gather"}},
+const std::vector<Word> kFunctions = {{"Broadcast", {"broadcast"}},  {"Reduce", {"reduce"}},
+                                      {"AllGather", {"all_gather"}}, {"ReduceScatter", {"reduce_scatter"}},
+                                      {"AllReduce", {"all_reduce"}}, {"SendRecv", {"send_recv"}},
+                                      {"Send", {"send_recv"}},       {"Recv", {"send_recv"}},
+                                      {"AlltoAll", {"all_to_all"}},  {"Gather", {"gather"}},
                                       {"Scatter", {"scatter"}}};
 constexpr std::string_view kEvery = "";  // function of a list that names none
 
@@ -71,8 +66,8 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
 }
 
 const Word* word_of(const std::vector<Word>& words, std::string_view text) {
-  const auto found =
-      std::ranges::find_if(words, [&](const Word& w) { return lower(std::string(w.nccl)) == lower(std::string(text)); });
+  const auto found = std::ranges::find_if(
+      words, [&](const Word& w) { return lower(std::string(w.nccl)) == lower(std::string(text)); });
   return found == words.end() ? nullptr : &*found;
 }
 
@@ -194,7 +189,8 @@ class Translation {
         if (level->empty()) ignored(name, "levels are LOC, NVL, PIX, PXB, PHB and SYS");
       }
     if (s_.nccl_gdr == "loc")
-      ignored("NCCL_NET_GDR_LEVEL", "transport ucx decides about GPU Direct RDMA: UCX_IB_GPU_DIRECT_RDMA=no forbids it");
+      ignored("NCCL_NET_GDR_LEVEL",
+              "transport ucx decides about GPU Direct RDMA: UCX_IB_GPU_DIRECT_RDMA=no forbids it");
     else if (!s_.nccl_gdr.empty())
       ignored("NCCL_NET_GDR_LEVEL", "transport ucx decides about GPU Direct RDMA");
     if (s_.nccl_p2p == "loc" && !s_.device_path.empty())
@@ -270,8 +266,8 @@ class Translation {
       into[collective] = filter;
       meanings.push_back(fmt::format("{}{}", collective.empty() ? "" : collective + " by ", filter.text()));
     }
-    if (meanings.size() == 1 && into.size() == 1 && into.begin()->first == kEvery && into.begin()->second.names.size() == 1 &&
-        !into.begin()->second.all_but)
+    if (meanings.size() == 1 && into.size() == 1 && into.begin()->first == kEvery &&
+        into.begin()->second.names.size() == 1 && !into.begin()->second.all_but)
       understood(name, own_name + "=" + into.begin()->second.names.front());
     else if (!meanings.empty())
       understood(name, fmt::format("what may be chosen: {}", fmt::join(meanings, "; ")));
@@ -322,7 +318,8 @@ class Translation {
 
 std::span<const std::string_view> nccl_names() { return kNames; }
 
-const NameFilter& filter_of(const std::map<std::string, NameFilter, std::less<>>& by_collective, std::string_view name) {
+const NameFilter& filter_of(const std::map<std::string, NameFilter, std::less<>>& by_collective,
+                            std::string_view name) {
   static const NameFilter kAny;
   auto found = by_collective.find(name);
   if (found == by_collective.end()) found = by_collective.find(kEvery);

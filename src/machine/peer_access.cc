@@ -57,7 +57,8 @@ PeerAccess peer_access(const Topology& topology, DeviceId a, DeviceId b, const P
   const Facts& host = cpu < 0 ? none : topology.device(cpu).facts;
   const std::string_view key = rdma ? "gdr" : "p2p";
   const std::optional<PathType> level = farthest(host.get(key));
-  if (level && path.type > *level) return {false, fmt::format("{}={} forbids a path as far as this", key, host.get(key))};
+  if (level && path.type > *level)
+    return {false, fmt::format("{}={} forbids a path as far as this", key, host.get(key))};
   if (path.type == PathType::kNvl) return {true, "scale-up links only"};
   const Device& gpu = one.kind == DeviceKind::kGpu ? one : other;
   const std::string_view direct = gpu.facts.get("direct");

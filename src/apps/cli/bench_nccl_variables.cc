@@ -36,7 +36,12 @@ std::string verbs_name(const topology::Device& nic, int number) {
 Status take_nccl_variables(BenchSpec& spec) {
   if (spec.on.empty() || spec.on == "this") return {};
   WEFT_TRY(env::Settings settings, env::read());
-  const bool p2p = add_option(spec, "p2p", settings.nccl_p2p), gdr = add_option(spec, "gdr", settings.nccl_gdr);
+  const std::string before = spec.on;
+  bool p2p = add_option(spec, "p2p", settings.nccl_p2p), gdr = add_option(spec, "gdr", settings.nccl_gdr);
+  if ((p2p || gdr) && !load_machine(spec.on, spec.calibration)) {  // a cluster's file takes no options
+    spec.on = before;
+    p2p = gdr = false;
+  }
   const auto holds = [&](const std::string& sentence) {
     if (begins_with_one_of(sentence, {"NCCL_IB_HCA"})) return settings.nccl_nics.limits();
     if (begins_with_one_of(sentence, {"NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"})) return p2p;
@@ -52,8 +57,9 @@ Status take_nccl_variables(BenchSpec& spec) {
       if (holds(sentence))
         fmt::print(stderr, "weft: {} holds on this machine\n", shown(sentence.substr(0, sentence.find(' '))));
       else
-        fmt::print(stderr, "weft: {}{}\n", shown(sentence),
-                   sentence.find(" has no effect: ") != std::string::npos ? "" : "; without effect on a simulated machine");
+        fmt::print(
+            stderr, "weft: {}{}\n", shown(sentence),
+            sentence.find(" has no effect: ") != std::string::npos ? "" : "; without effect on a simulated machine");
   spec.nccl = std::move(settings);
   return {};
 }

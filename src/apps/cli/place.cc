@@ -67,8 +67,7 @@ Result<Outcome> time_on(const cost::MachineView& whole, const topology::NodeGrou
                         Collective collective, const char* label) {
   const cost::MachineView view(topology::subset(whole.topology(), nodes), whole.costs());
   const Rank ranks = view.endpoints();
-  const schedule::Task task =
-      task_of(collective, ranks, view.ranks_per_node(ranks), bytes, DataType::kFloat32);
+  const schedule::Task task = task_of(collective, ranks, view.ranks_per_node(ranks), bytes, DataType::kFloat32);
   const auto progress = [&](int tried, int plans) {
     Progress::show(fmt::format("simulating the {} nodes, plan {} of {} …", label, tried + 1, plans));
   };
@@ -108,7 +107,8 @@ struct Compared {
 
 Status emit(const Spec& spec, const Machine& machine, const std::vector<std::string>& names, Bytes bytes,
             const Compared& c) {
-  nlohmann::json json = {{"schema", "weft.place/1"}, {"machine", machine.name}, {"collective", spec.collective}, {"bytes", bytes}};
+  nlohmann::json json = {
+      {"schema", "weft.place/1"}, {"machine", machine.name}, {"collective", spec.collective}, {"bytes", bytes}};
   if (c.chosen) json["chosen"] = to_json(names, *c.chosen);
   if (c.other) {
     json[c.label] = to_json(names, *c.other);
@@ -116,8 +116,8 @@ Status emit(const Spec& spec, const Machine& machine, const std::vector<std::str
   }
   if (!spec.json.empty() && c.chosen) WEFT_CHECK(write_json(spec.json, json));
   if (spec.json == "-" || !c.chosen) return {};
-  fmt::print("# {} of {} over {} nodes of {}, simulated\n", spec.collective, format_bytes(bytes), c.chosen->nodes.size(),
-             machine.name);
+  fmt::print("# {} of {} over {} nodes of {}, simulated\n", spec.collective, format_bytes(bytes),
+             c.chosen->nodes.size(), machine.name);
   for (const auto& [label, o] : {std::pair("chosen", &c.chosen), std::pair(c.label, &c.other)})
     if (*o)
       fmt::print("{:<10} {:>9}  {:<9} at {} leaf group{}: {}\n", label, format_duration((*o)->time), (*o)->algorithm,
@@ -143,9 +143,11 @@ Result<Nodes> in_segments(const topology::NodeGroups& groups, Nodes free, std::i
   for (const std::int32_t n : free) of_leaf[groups[0][static_cast<std::size_t>(n)]].push_back(n);
   Nodes whole;  // nodes of complete segments
   for (auto& [leaf, nodes] : of_leaf)
-    whole.insert(whole.end(), nodes.begin(), nodes.end() - static_cast<std::ptrdiff_t>(nodes.size() % static_cast<std::size_t>(segment)));
+    whole.insert(whole.end(), nodes.begin(),
+                 nodes.end() - static_cast<std::ptrdiff_t>(nodes.size() % static_cast<std::size_t>(segment)));
   if (static_cast<std::int64_t>(whole.size()) < count)
-    return bad_input("--segment {}: free nodes make {} segments at one switch each, {} are needed", segment, static_cast<std::int64_t>(whole.size()) / segment, count / segment);
+    return bad_input("--segment {}: free nodes make {} segments at one switch each, {} are needed", segment,
+                     static_cast<std::int64_t>(whole.size()) / segment, count / segment);
   return topology::choose_nodes(groups, whole, static_cast<std::int32_t>(count));
 }
 
@@ -156,7 +158,8 @@ Status check_switches(const std::string& option, const topology::NodeGroups& gro
   std::set<std::int32_t> used;
   for (const std::int32_t n : nodes) used.insert(groups[0][static_cast<std::size_t>(n)]);
   if (static_cast<std::int64_t>(used.size()) <= most) return {};
-  return bad_input("--switches {}: the closest {} free nodes hang at {} leaf switches", option, nodes.size(), used.size());
+  return bad_input("--switches {}: the closest {} free nodes hang at {} leaf switches", option, nodes.size(),
+                   used.size());
 }
 
 Result<int> run(Spec& spec) {
@@ -227,8 +230,10 @@ Command add_place(CLI::App& app) {
   sub->add_option("--given", spec->given, "nodes to compare with, in rank order");
   sub->add_option("--seed", spec->seed, "draws the scattered nodes when none are given");
   sub->add_option("--bytes", spec->bytes, "message per rank (default 1G)");
-  sub->add_option("--collective", spec->collective, "what the job does: all_to_all, all_gather, … (default: all_reduce)");
-  sub->add_option("--switches", spec->switches, "COUNT or COUNT@TIME, as Slurm: the leaf switches that the job may hang at");
+  sub->add_option("--collective", spec->collective,
+                  "what the job does: all_to_all, all_gather, … (default: all_reduce)");
+  sub->add_option("--switches", spec->switches,
+                  "COUNT or COUNT@TIME, as Slurm: the leaf switches that the job may hang at");
   sub->add_option("--segment", spec->segment, "as Slurm: this many nodes in a row at one leaf switch or block");
   sub->add_option("--gres", spec->gres, "gpu:COUNT, as Slurm: GPUs of each node that take part");
   sub->add_option("--json", spec->json, "write weft.place/1 to this file; - is stdout")->check(writable);

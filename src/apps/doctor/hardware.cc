@@ -171,7 +171,8 @@ class Hardware {
     const std::string verbs = "/dev/infiniband/uverbs0";
     if (rdma_ > 0 && run("test -e " + verbs) && !run("test -w " + verbs))
       found_({true, "P06", "This user or group may not open the RDMA devices", verbs, "not writable for this process",
-              "docker --group-add <gid of the file>, or --user; udev rule of the rdma group", "ls -ln /dev/infiniband; id"});
+              "docker --group-add <gid of the file>, or --user; udev rule of the rdma group",
+              "ls -ln /dev/infiniband; id"});
     if (nvidia_ > 0 && !driver.empty()) {
       const auto files = list("/dev");
       const auto there = std::ranges::count_if(files, [](const std::string& name) {
@@ -236,10 +237,12 @@ class Hardware {
       list.erase(0, list.find_first_not_of(" \t"));
       const auto allowed = cpus_of(list);
       if (allowed.empty() || std::ranges::any_of(allowed, [&](int cpu) { return near.contains(cpu); })) continue;
-      found_({false, "P05", "A process is bound to CPUs of another NUMA node than its GPU's", "/proc/" + cells[0] + "/status",
-              fmt::format("process {} of GPU {} may run on CPUs {}, the GPU is near others", cells[0], bus, list),
-              "numactl --cpunodebind=<the GPU's node> --membind, torchrun --numa-binding=node, Slurm --gpu-bind=closest",
-              "taskset -cp " + cells[0] + "; cat " + kPci + bus + "/local_cpulist"});
+      found_(
+          {false, "P05", "A process is bound to CPUs of another NUMA node than its GPU's",
+           "/proc/" + cells[0] + "/status",
+           fmt::format("process {} of GPU {} may run on CPUs {}, the GPU is near others", cells[0], bus, list),
+           "numactl --cpunodebind=<the GPU's node> --membind, torchrun --numa-binding=node, Slurm --gpu-bind=closest",
+           "taskset -cp " + cells[0] + "; cat " + kPci + bus + "/local_cpulist"});
     }
   }
 

@@ -29,12 +29,18 @@ std::string names(const Topology& machine, std::vector<DeviceId> devices) {
 
 std::string_view class_of(PathType type) {
   switch (type) {
-    case PathType::kNvl: return "NVLink";
-    case PathType::kPix: return "one PCIe switch";
-    case PathType::kPxb: return "several PCIe switches";
-    case PathType::kPhb: return "a host bridge";
-    case PathType::kSys: return "the link between sockets";
-    default: return "no path";
+    case PathType::kNvl:
+      return "NVLink";
+    case PathType::kPix:
+      return "one PCIe switch";
+    case PathType::kPxb:
+      return "several PCIe switches";
+    case PathType::kPhb:
+      return "a host bridge";
+    case PathType::kSys:
+      return "the link between sockets";
+    default:
+      return "no path";
   }
 }
 
@@ -79,8 +85,11 @@ class Judge {
       const auto most = std::ranges::max_element(by_count, {}, [](const auto& e) { return e.second.size(); });
       for (const auto& [count, of] : by_count)
         if (count < most->first && 2 * most->second.size() > gpus.size())
-          add(count == 0 ? "T01" : "T02", count == 0 ? fmt::format("{} without NVLink, the others of the node have {} each", names(m_, of), most->first)
-                              : fmt::format("{} with {} NVLinks, the others of the node have {} each", names(m_, of), count, most->first));
+          add(count == 0 ? "T01" : "T02",
+              count == 0
+                  ? fmt::format("{} without NVLink, the others of the node have {} each", names(m_, of), most->first)
+                  : fmt::format("{} with {} NVLinks, the others of the node have {} each", names(m_, of), count,
+                                most->first));
     }
     for (const std::string& sentence : findings(m_))
       if (sentence.starts_with("no NVLink is listed")) add("T01", sentence);
@@ -111,15 +120,16 @@ class Judge {
       std::map<std::string, std::map<double, std::vector<DeviceId>>> rates;  // by model; GB/s
       for (const DeviceId id : m_.devices_of(kind))
         for (const LinkId l : m_.links_of(id))
-          if (m_.link(l).kind == LinkKind::kPcie)
-            rates[model_of(id)][m_.link(l).rate_ab.value() * 1e-9].push_back(id);
+          if (m_.link(l).kind == LinkKind::kPcie) rates[model_of(id)][m_.link(l).rate_ab.value() * 1e-9].push_back(id);
       constexpr double kNearlyAll = 0.8;
       for (const auto& [model, by_rate] : rates) {
         const double most = by_rate.rbegin()->first;
         for (const auto& [rate, of] : by_rate)
           if (rate < kNearlyAll * most)
-            add("T04", fmt::format("the PCIe link of {} carries {:.3g} GB/s, of others of its kind {:.3g}: half the width or speed", names(m_, of),
-                                   rate, most));
+            add("T04",
+                fmt::format(
+                    "the PCIe link of {} carries {:.3g} GB/s, of others of its kind {:.3g}: half the width or speed",
+                    names(m_, of), rate, most));
       }
     }
   }
@@ -139,12 +149,14 @@ class Judge {
     }
     for (const DeviceId nic : m_.devices_of(DeviceKind::kNic))
       if (m_.device(nic).facts.get("gdr") == "0") without.push_back(nic);
-    const bool peermem = std::ranges::any_of(m_.devices_of(DeviceKind::kCpu),
-                                             [&](DeviceId cpu) { return m_.device(cpu).facts.get("peermem") == "off"; });
-    if (!acs.empty()) add("T05", fmt::format("ACS is on below {}: peer traffic of PCIe goes through the CPU", names(m_, acs)));
+    const bool peermem = std::ranges::any_of(
+        m_.devices_of(DeviceKind::kCpu), [&](DeviceId cpu) { return m_.device(cpu).facts.get("peermem") == "off"; });
+    if (!acs.empty())
+      add("T05", fmt::format("ACS is on below {}: peer traffic of PCIe goes through the CPU", names(m_, acs)));
     if (!iommu.empty()) add("T06", fmt::format("the IOMMU of {} translates every DMA", names(m_, iommu)));
     if (m_.devices_of(DeviceKind::kGpu).empty()) return;
-    if (!without.empty()) add("T07", fmt::format("gdr=0 at {}: no GPUDirect RDMA, data bounces through host memory", names(m_, without)));
+    if (!without.empty())
+      add("T07", fmt::format("gdr=0 at {}: no GPUDirect RDMA, data bounces through host memory", names(m_, without)));
     if (peermem && !m_.devices_of(DeviceKind::kNic).empty())
       add("T07", "peermem=off: no GPUDirect RDMA, data bounces through host memory");
   }
@@ -158,7 +170,8 @@ class Judge {
         far += routes_.wire_path(gpus[i], gpus[j]).type == PathType::kSys ? 1 : 0;
     const std::size_t pairs = gpus.size() * (gpus.size() - 1) / 2;
     if (far > 0)
-      add("T08", fmt::format("{} of {} pairs of GPUs have neither NVLink nor one CPU's PCIe between them: their data crosses the sockets",
+      add("T08", fmt::format("{} of {} pairs of GPUs have neither NVLink nor one CPU's PCIe between them: their data "
+                             "crosses the sockets",
                              far, pairs));
   }
 
@@ -197,7 +210,10 @@ std::vector<MachineFact> of_peers(std::string_view text) {
   for (auto& [why, of] : pairs) {
     const std::size_t all = of.size();
     of.resize(std::min(all, kMostNamed));
-    found.push_back({"T09", fmt::format("weft: topology: {} pair{} of GPUs without peer access, {}: {}{}", all, all == 1 ? "" : "s", why, fmt::join(of, ", "), all > kMostNamed ? ", …" : ""), lines[why]});
+    found.push_back({"T09",
+                     fmt::format("weft: topology: {} pair{} of GPUs without peer access, {}: {}{}", all,
+                                 all == 1 ? "" : "s", why, fmt::join(of, ", "), all > kMostNamed ? ", …" : ""),
+                     lines[why]});
   }
   return found;
 }

@@ -19,8 +19,8 @@ struct MachineFact {
 // Empty: a machine whose devices are alike and near each other.
 std::vector<MachineFact> judge(const topology::Topology& machine);
 
-// The same of a text, if it is a topology: NCCL's or hwloc's XML, nvidia-smi topo -m and -p2p, rocm-smi, amd-smi, weft's
-// JSON. Empty for every other text, and for one that cannot be read.
+// The same of a text, if it is a topology: NCCL's or hwloc's XML, nvidia-smi topo -m and -p2p, rocm-smi, amd-smi,
+// weft's JSON. Empty for every other text, and for one that cannot be read.
 std::vector<MachineFact> machine_facts(const std::string& file, std::string_view text);
 
 }  // namespace weft::doctor

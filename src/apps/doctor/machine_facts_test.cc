@@ -73,11 +73,19 @@ TEST(MachineFacts, PairsWithoutPeerAccessAreNamedWithTheReason) {
 
 TEST(MachineFacts, AnXmlWithHalfALinkAndANicWithoutPeerMemoryIsJudged) {
   const auto xml = [](const char* width, const char* gdr) {
-    std::string text = "<system version=\"1\">\n<cpu numaid=\"0\" affinity=\"ff\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">\n";
+    std::string text =
+        "<system version=\"1\">\n<cpu numaid=\"0\" affinity=\"ff\" arch=\"x86_64\" vendor=\"GenuineIntel\" "
+        "familyid=\"6\" modelid=\"143\">\n";
     for (int i = 0; i < 2; ++i)
-      text += std::string("<pci busid=\"0000:") + (i == 0 ? "19" : "2a") + ":00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x26b9\" link_speed=\"16.0 GT/s PCIe\" link_width=\"" +
-              (i == 0 ? "16" : width) + "\"><gpu dev=\"" + std::to_string(i) + "\" sm=\"89\" rank=\"" + std::to_string(i) + "\" gdr=\"1\"/></pci>\n";
-    text += std::string("<pci busid=\"0000:3b:00.0\" class=\"0x020000\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\"><nic><net name=\"mlx5_0\" dev=\"0\" speed=\"200000\" port=\"1\" gdr=\"") + gdr + "\"/></nic></pci>\n</cpu>\n</system>\n";
+      text +=
+          std::string("<pci busid=\"0000:") + (i == 0 ? "19" : "2a") +
+          ":00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x26b9\" link_speed=\"16.0 GT/s PCIe\" link_width=\"" +
+          (i == 0 ? "16" : width) + "\"><gpu dev=\"" + std::to_string(i) + "\" sm=\"89\" rank=\"" + std::to_string(i) +
+          "\" gdr=\"1\"/></pci>\n";
+    text += std::string(
+                "<pci busid=\"0000:3b:00.0\" class=\"0x020000\" link_speed=\"16.0 GT/s PCIe\" "
+                "link_width=\"16\"><nic><net name=\"mlx5_0\" dev=\"0\" speed=\"200000\" port=\"1\" gdr=\"") +
+            gdr + "\"/></nic></pci>\n</cpu>\n</system>\n";
     return rules_of(machine_facts("topo.xml", text));
   };
   EXPECT_EQ(xml("16", "1"), Ids{});

@@ -97,7 +97,8 @@ void Pitfalls::line(const Line& line, const Process& process, const std::string&
 void Pitfalls::sockets(std::string_view text, const std::string& of, Seen seen) {
   if (sockets_.size() >= kMostKept && !sockets_.contains(of)) return;
   Sockets& s = sockets_[of];
-  for (const auto& [name, value] : {std::pair("NCCL_SOCKET_NTHREADS", &s.threads), std::pair("NCCL_NSOCKS_PERTHREAD", &s.each)})
+  for (const auto& [name, value] :
+       {std::pair("NCCL_SOCKET_NTHREADS", &s.threads), std::pair("NCCL_NSOCKS_PERTHREAD", &s.each)})
     for (const std::string_view between : {"=", "=\"", "='", " set by environment to ", ": ", "\": \""})
       if (const int number = number_behind(text, fmt::format("{}{}", name, between)); number > 0) *value = number;
   s.seen = std::move(seen);
@@ -108,8 +109,10 @@ void Pitfalls::sockets(std::string_view text, const std::string& of, Seen seen) 
 void Pitfalls::memory(std::string_view original, const std::string& of, Seen seen) {
   if (has(original, "by PyTorch") || has(original, "already allocated")) return;  // see memory.h
   const std::string text = topology::lower(original);
-  const auto reserved = first_of(text, {"max_ca", "max reserved", "max_memory_reserved", "memory_reserved", "reserved memory", "reserved"});
-  const auto allocated = first_of(text, {"max_ma", "max allocated", "max_memory_allocated", "peak allocated", "memory_allocated", "allocated memory", "allocated"});
+  const auto reserved = first_of(
+      text, {"max_ca", "max reserved", "max_memory_reserved", "memory_reserved", "reserved memory", "reserved"});
+  const auto allocated = first_of(text, {"max_ma", "max allocated", "max_memory_allocated", "peak allocated",
+                                         "memory_allocated", "allocated memory", "allocated"});
   if (memory_.size() >= kMostKept && !memory_.contains(of)) return;
   Memory& m = memory_[of];
   const auto take = [&](const std::optional<Amount>& amount, double& into) {
@@ -184,24 +187,33 @@ void Pitfalls::registration(std::string_view text, const Seen& seen) {
 
 void Pitfalls::finish(const Finder& found) const {
   const auto emit = [&](std::string_view id, const Seen& seen, std::string text, const char* source) {
-    found(id, {.file = seen.file, .text = "weft: " + std::move(text), .source = source, .line = seen.line, .rank = seen.rank});
+    found(id, {.file = seen.file,
+               .text = "weft: " + std::move(text),
+               .source = source,
+               .line = seen.line,
+               .rank = seen.rank});
   };
   for (const auto& [of, s] : sockets_)
     if (std::max(s.threads, 1) * std::max(s.each, 1) > kMostSockets) {
-      emit("P01", s.seen, fmt::format("sockets: {} threads times {} sockets are {} for a connection, NCCL opens {}",
-                                      std::max(s.threads, 1), std::max(s.each, 1),
-                                      std::max(s.threads, 1) * std::max(s.each, 1), kMostSockets), "nccl");
+      emit("P01", s.seen,
+           fmt::format("sockets: {} threads times {} sockets are {} for a connection, NCCL opens {}",
+                       std::max(s.threads, 1), std::max(s.each, 1), std::max(s.threads, 1) * std::max(s.each, 1),
+                       kMostSockets),
+           "nccl");
       break;
     }
   constexpr double kFarAbove = 2, kLeastMiB = 1024;
   for (const auto& [of, m] : memory_)
     if (m.allocated > 0 && m.reserved >= kFarAbove * m.allocated &&
         (m.unit.empty() || m.reserved - m.allocated >= kLeastMiB))
-      emit("P03", m.seen, fmt::format("reserved is {:.1f} times what is allocated: {}", m.reserved / m.allocated, m.seen.text), "pytorch");
+      emit("P03", m.seen,
+           fmt::format("reserved is {:.1f} times what is allocated: {}", m.reserved / m.allocated, m.seen.text),
+           "pytorch");
   report_communicators(found);
   constexpr std::int64_t kEnough = 64;
   if (calls_ >= kEnough && small_calls_ * 10 >= calls_ * 9)
-    emit("P08", small_, fmt::format("small messages: {} of {} collectives are of 64 KiB or less", small_calls_, calls_), "nccl");
+    emit("P08", small_, fmt::format("small messages: {} of {} collectives are of 64 KiB or less", small_calls_, calls_),
+         "nccl");
   report_placement(found);
   report_registration(found);
 }
@@ -210,9 +222,11 @@ void Pitfalls::report_communicators(const Finder& found) const {
   constexpr int kOften = 8, kMany = 64;
   for (const auto& [of, c] : communicators_) {
     if (c.again < kOften && c.made - c.ended < kMany) continue;
-    const std::string text = c.again >= kOften
-                                 ? fmt::format("weft: communicators: {} made by one process, {} of them after one was destroyed", c.made, c.again)
-                                 : fmt::format("weft: communicators: {} at once in one process", c.made - c.ended);
+    const std::string text =
+        c.again >= kOften
+            ? fmt::format("weft: communicators: {} made by one process, {} of them after one was destroyed", c.made,
+                          c.again)
+            : fmt::format("weft: communicators: {} at once in one process", c.made - c.ended);
     found("P04", {.file = c.seen.file, .text = text, .source = "nccl", .line = c.seen.line, .rank = c.seen.rank});
   }
 }
@@ -232,8 +246,8 @@ void Pitfalls::report_placement(const Finder& found) const {
   for (std::size_t room = 0; room < nodes_.size() && fewest < sizes.size(); ++fewest) room += sizes[fewest];
   if (known < nodes_.size() || used.size() <= fewest) return;
   found("P09", {.file = nodes_seen_.file,
-                .text = fmt::format("weft: scattered: {} nodes at {} leaf switches ({}); {} would hold them", nodes_.size(),
-                                    used.size(), fmt::join(used, ", "), fewest),
+                .text = fmt::format("weft: scattered: {} nodes at {} leaf switches ({}); {} would hold them",
+                                    nodes_.size(), used.size(), fmt::join(used, ", "), fewest),
                 .source = "tool",
                 .line = nodes_seen_.line});
 }

@@ -49,9 +49,11 @@ TEST(Pitfalls, MemoryThatIsReservedFarAboveWhatIsAllocatedIsFragmented) {
 TEST(Pitfalls, CommunicatorsThatAreMadeAgainAndAgainAreNamed) {
   std::string again, once;
   for (int i = 0; i < 12; ++i) {
-    again += fmt::format("h:7:9 [1] NCCL INFO comm 0x{} rank 1 nranks 8 cudaDev 1 busId 2 commId 0x{} - Init COMPLETE\n", i, i);
+    again += fmt::format(
+        "h:7:9 [1] NCCL INFO comm 0x{} rank 1 nranks 8 cudaDev 1 busId 2 commId 0x{} - Init COMPLETE\n", i, i);
     again += fmt::format("h:7:9 [1] NCCL INFO comm 0x{} rank 1 nranks 8 cudaDev 1 busId 2 - Destroy COMPLETE\n", i);
-    once += fmt::format("h:7:9 [1] NCCL INFO comm 0x{} rank 1 nranks 8 cudaDev 1 busId 2 commId 0x{} - Init COMPLETE\n", i, i);
+    once += fmt::format("h:7:9 [1] NCCL INFO comm 0x{} rank 1 nranks 8 cudaDev 1 busId 2 commId 0x{} - Init COMPLETE\n",
+                        i, i);
   }
   EXPECT_TRUE(finds("P04", {again}));
   EXPECT_FALSE(finds("P04", {once}));
@@ -61,17 +63,22 @@ TEST(Pitfalls, CollectivesOfSmallMessagesAreCounted) {
   const auto calls = [](int count, int of) {
     std::string text;
     for (int i = 0; i < of; ++i)
-      text += fmt::format("h:7:9 [0] NCCL INFO AllReduce: opCount {:x} sendbuff 0x7f recvbuff 0x7f count {} datatype 7 op 0 root 0 comm 0x1 [nranks=8] stream 0x2\n", i, count);
+      text += fmt::format(
+          "h:7:9 [0] NCCL INFO AllReduce: opCount {:x} sendbuff 0x7f recvbuff 0x7f count {} datatype 7 op 0 root 0 "
+          "comm 0x1 [nranks=8] stream 0x2\n",
+          i, count);
     return text;
   };
-  EXPECT_TRUE(finds("P08", {calls(2048, 100)}));           // 8 KiB
-  EXPECT_FALSE(finds("P08", {calls(6553600, 100)}));       // 25 MiB
-  EXPECT_FALSE(finds("P08", {calls(2048, 20)}));           // too few to say
+  EXPECT_TRUE(finds("P08", {calls(2048, 100)}));      // 8 KiB
+  EXPECT_FALSE(finds("P08", {calls(6553600, 100)}));  // 25 MiB
+  EXPECT_FALSE(finds("P08", {calls(2048, 20)}));      // too few to say
   EXPECT_TRUE(finds("P08", {"DDP(model, bucket_cap_mb=0.5)\n"}));
 }
 
 TEST(Pitfalls, NodesThatHangAtMoreLeavesThanNeededAreScattered) {
-  const std::string tree = "SwitchName=leaf0 Nodes=tux[0-7]\nSwitchName=leaf1 Nodes=tux[8-15]\nSwitchName=leaf2 Nodes=tux[16-23]\nSwitchName=spine Switches=leaf[0-2]\n";
+  const std::string tree =
+      "SwitchName=leaf0 Nodes=tux[0-7]\nSwitchName=leaf1 Nodes=tux[8-15]\nSwitchName=leaf2 "
+      "Nodes=tux[16-23]\nSwitchName=spine Switches=leaf[0-2]\n";
   EXPECT_TRUE(finds("P09", {tree, "SLURM_JOB_NODELIST=tux[1,9,17,18]\n"}));
   EXPECT_TRUE(finds("P09", {tree, "JobId=7 JobName=x\n   ReqNodeList=(null)\n   NodeList=tux[3,11]\n"}));
   EXPECT_FALSE(finds("P09", {tree, "SLURM_JOB_NODELIST=tux[0-3]\n"}));
@@ -83,8 +90,10 @@ TEST(Pitfalls, BuffersThatSomeRanksHaveNotRegisteredAreNamed) {
   for (int rank = 0; rank < 4; ++rank)
     text += fmt::format("h:{}:9 [{}] NCCL INFO comm 0x1 rank {} nRanks 4 nNodes 1 localRanks 4\n", rank, rank, rank);
   std::string all = text;
-  for (const int rank : {0, 1, 2, 3}) all += fmt::format("h:{}:9 [{}] NCCL INFO rank {} successfully registered NVLS sendbuff 0x7f\n", rank, rank, rank);
-  for (const int rank : {0, 1, 3}) text += fmt::format("h:{}:9 [{}] NCCL INFO rank {} successfully registered NVLS sendbuff 0x7f\n", rank, rank, rank);
+  for (const int rank : {0, 1, 2, 3})
+    all += fmt::format("h:{}:9 [{}] NCCL INFO rank {} successfully registered NVLS sendbuff 0x7f\n", rank, rank, rank);
+  for (const int rank : {0, 1, 3})
+    text += fmt::format("h:{}:9 [{}] NCCL INFO rank {} successfully registered NVLS sendbuff 0x7f\n", rank, rank, rank);
   EXPECT_TRUE(finds("P10", {text}));
   EXPECT_FALSE(finds("P10", {all}));
 }
@@ -97,18 +106,29 @@ TEST(Pitfalls, GlooIsAFaultOnlyWhereNcclCarriesNothing) {
 
 TEST(ToolStates, AWidthARateAndAFabricAreReadOverSeveralLines) {
   EXPECT_TRUE(finds("T04", {"GPU 00000000:19:00.0\n    Product Name : NVIDIA H100\n    PCI\n        GPU Link Info\n"
-                            "            PCIe Generation\n                Max                       : 5\n                Current                   : 5\n"
-                            "            Link Width\n                Max                       : 16x\n                Current                   : 8x\n"}));
-  EXPECT_FALSE(finds("T04", {"GPU 00000000:19:00.0\n            Link Width\n                Max                       : 16x\n                Current                   : 16x\n"}));
-  EXPECT_TRUE(finds("T11", {"GPU 00000000:3B:00.0\n    Fabric\n        State                             : In Progress\n        Status                            : N/A\n"}));
-  EXPECT_FALSE(finds("T11", {"GPU 00000000:3B:00.0\n    Fabric\n        State                             : Completed\n        Status                            : Success\n"}));
+                            "            PCIe Generation\n                Max                       : 5\n              "
+                            "  Current                   : 5\n"
+                            "            Link Width\n                Max                       : 16x\n                "
+                            "Current                   : 8x\n"}));
+  EXPECT_FALSE(finds("T04", {"GPU 00000000:19:00.0\n            Link Width\n                Max                       "
+                             ": 16x\n                Current                   : 16x\n"}));
+  EXPECT_TRUE(finds("T11", {"GPU 00000000:3B:00.0\n    Fabric\n        State                             : In "
+                            "Progress\n        Status                            : N/A\n"}));
+  EXPECT_FALSE(finds("T11", {"GPU 00000000:3B:00.0\n    Fabric\n        State                             : "
+                             "Completed\n        Status                            : Success\n"}));
   const auto ibstat = [](const char* name, int rate) {
-    return fmt::format("CA '{}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: {}\n\t\tLink layer: InfiniBand\n", name, rate);
+    return fmt::format(
+        "CA '{}'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: {}\n\t\tLink "
+        "layer: InfiniBand\n",
+        name, rate);
   };
   EXPECT_TRUE(finds("T10", {ibstat("mlx5_0", 400) + ibstat("mlx5_1", 200)}));
   EXPECT_FALSE(finds("T10", {ibstat("mlx5_0", 400) + ibstat("mlx5_1", 400)}));
   const auto devinfo = [](const char* name, const char* width) {
-    return fmt::format("hca_id:\t{}\n\tboard_id:\t\tMT_838\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n\t\t\tactive_width:\t\t{} (2)\n\t\t\tactive_speed:\t\t100.0 Gbps (128)\n", name, width);
+    return fmt::format(
+        "hca_id:\t{}\n\tboard_id:\t\tMT_838\n\t\tport:\t1\n\t\t\tstate:\t\t\tPORT_ACTIVE "
+        "(4)\n\t\t\tactive_width:\t\t{} (2)\n\t\t\tactive_speed:\t\t100.0 Gbps (128)\n",
+        name, width);
   };
   EXPECT_TRUE(finds("T10", {devinfo("mlx5_0", "4X") + devinfo("mlx5_1", "2X")}));
 }

@@ -169,8 +169,8 @@ class Examination {
     static constexpr std::string_view kOld[] = {"reno", "vegas", "westwood", "bic", "hybla", "veno", "illinois"};
     if (const auto control = read("/proc/sys/net/ipv4/tcp_congestion_control");
         control && std::ranges::find(kOld, trimmed(*control)) != std::end(kOld))
-      add(false, "P07", "An old congestion control of TCP", "/proc/sys/net/ipv4/tcp_congestion_control", trimmed(*control),
-          "sysctl net.ipv4.tcp_congestion_control=cubic", "sysctl net.ipv4.tcp_congestion_control");
+      add(false, "P07", "An old congestion control of TCP", "/proc/sys/net/ipv4/tcp_congestion_control",
+          trimmed(*control), "sysctl net.ipv4.tcp_congestion_control=cubic", "sysctl net.ipv4.tcp_congestion_control");
     if (const auto range = read("/proc/sys/net/ipv4/ip_local_port_range")) {
       std::istringstream words(*range);
       int low = 0, high = 0;

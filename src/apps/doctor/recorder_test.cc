@@ -72,7 +72,8 @@ Job healthy(std::mt19937& random) {
       for (int i = 0; i < messages; ++i) {
         const auto add = [&](const char* what, std::ptrdiff_t peer) {
           job.calls[static_cast<std::size_t>(rank)][name].push_back(
-              {"nccl:" + std::string(what) + " " + std::to_string(stage) + (what[0] == 's' ? "->" : "<-") + std::to_string(peer),
+              {"nccl:" + std::string(what) + " " + std::to_string(stage) + (what[0] == 's' ? "->" : "<-") +
+                   std::to_string(peer),
                "[[4096]]", "BFloat16", "completed", true});
         };
         if (stage > 0) add("recv", stage - 1);

@@ -21,8 +21,12 @@ double number_of(std::string_view text) {
 
 const std::vector<std::string_view>& ToolStates::words() {
   static const std::vector<std::string_view> kWords = {
-      "CA '",       "CA type",       "hca_id",       "board_id", "Port ",  "port:",        "State",      "state:",  "Rate: ", "rate: ",
-      "Link layer", "link_layer", "active_width", "active_speed", "GPU 0000", "Infiniband device", "Link Width", "Fabric", "Max  ", "Current  ", "Status  "};
+      "CA '",         "CA type",      "hca_id",     "board_id",
+      "Port ",        "port:",        "State",      "state:",
+      "Rate: ",       "rate: ",       "Link layer", "link_layer",
+      "active_width", "active_speed", "GPU 0000",   "Infiniband device",
+      "Link Width",   "Fabric",       "Max  ",      "Current  ",
+      "Status  "};
   return kWords;
 }
 
@@ -33,7 +37,8 @@ void ToolStates::line(std::string_view text, const std::string& file, int number
   }
   const std::string_view content = topology::trimmed(text);
   if (content.starts_with("GPU 0000")) {
-    if (gpus_.size() < kMostKept) gpus_.push_back({.name = std::string(content.substr(4)), .file = file, .line = number});
+    if (gpus_.size() < kMostKept)
+      gpus_.push_back({.name = std::string(content.substr(4)), .file = file, .line = number});
     section_.clear();
     return;
   }
@@ -46,16 +51,24 @@ void ToolStates::line(std::string_view text, const std::string& file, int number
     device_ = content.substr(quote + 1, content.find('\'', quote + 1) - quote - 1);
     kind_.clear();
     if (const auto port_at = content.find(" port "); port_at != std::string_view::npos && ports_.size() < kMostKept)
-      ports_.push_back({.device = device_, .number = std::string(topology::words_of(content.substr(port_at)).at(1)), .file = file, .line = number});
+      ports_.push_back({.device = device_,
+                        .number = std::string(topology::words_of(content.substr(port_at)).at(1)),
+                        .file = file,
+                        .line = number});
     return;
   }
   if (content.starts_with("Port ") && content.ends_with(":") && !device_.empty() && ports_.size() < kMostKept) {
-    ports_.push_back({.device = device_, .number = std::string(content.substr(5, content.size() - 6)), .kind = kind_, .file = file, .line = number});
+    ports_.push_back({.device = device_,
+                      .number = std::string(content.substr(5, content.size() - 6)),
+                      .kind = kind_,
+                      .file = file,
+                      .line = number});
     return;
   }
   const auto colon = content.find(':');
   if (colon == std::string_view::npos) return;
-  const std::string_view key = topology::trimmed(content.substr(0, colon)), value = topology::trimmed(content.substr(colon + 1));
+  const std::string_view key = topology::trimmed(content.substr(0, colon)),
+                         value = topology::trimmed(content.substr(colon + 1));
   if (!section_.empty()) return gpu(key, value, number);
   port(key, value, file, number);
 }
@@ -112,15 +125,19 @@ void ToolStates::finish(const Finder& found) const {
   constexpr double kNearlyAll = 0.9;
   for (const Port& p : ports_)
     if (const double best = p.active ? most[kind_of(p)] : 0; p.gigabits() > 0 && p.gigabits() < kNearlyAll * best)
-      emit("T10", p.file, p.line, fmt::format("port {} of {} runs at {:.0f} Gb/s, others{}{} at {:.0f}", p.number, p.device, p.gigabits(),
-                                              p.kind.empty() ? "" : " of ", p.kind, best));
+      emit("T10", p.file, p.line,
+           fmt::format("port {} of {} runs at {:.0f} Gb/s, others{}{} at {:.0f}", p.number, p.device, p.gigabits(),
+                       p.kind.empty() ? "" : " of ", p.kind, best));
   for (const Gpu& g : gpus_) {
     if (g.width > 0 && g.width < g.most)
-      emit("T04", g.file, g.line, fmt::format("the PCIe link of GPU {} has {} of {} lanes: half the width or less", g.name, g.width, g.most));
+      emit("T04", g.file, g.line,
+           fmt::format("the PCIe link of GPU {} has {} of {} lanes: half the width or less", g.name, g.width, g.most));
     const bool bad_state = !g.fabric.empty() && g.fabric != "Completed" && g.fabric != "N/A";
     const bool bad_status = g.fabric == "Completed" && !g.status.empty() && g.status != "Success" && g.status != "N/A";
     if (bad_state || bad_status)
-      emit("T11", g.file, g.fabric_line, fmt::format("fabric of GPU {} is {}{}", g.name, g.fabric, bad_status ? ", status " + g.status : ": the fabric manager has not finished"));
+      emit("T11", g.file, g.fabric_line,
+           fmt::format("fabric of GPU {} is {}{}", g.name, g.fabric,
+                       bad_status ? ", status " + g.status : ": the fabric manager has not finished"));
   }
 }
 

@@ -18,7 +18,7 @@ struct Above {
   std::size_t indent = 0;
 };
 
-struct Device {
+struct PciDevice {
   std::vector<Above> above;  // from the machine down
   std::string name;          // of its operating system: "mlx5_0", "cuda0"
   bool gpu = false, verbs = false, network = false;
@@ -40,8 +40,8 @@ std::string quoted(std::string_view text) {
   return from == std::string_view::npos ? "" : std::string(text.substr(from + 1, text.find('"', from + 1) - from - 1));
 }
 
-std::vector<Device> devices_of(std::string_view text) {
-  std::vector<Device> devices;
+std::vector<PciDevice> devices_of(std::string_view text) {
+  std::vector<PciDevice> devices;
   std::vector<Above> above;
   bool inside = false;  // of the last device
   for (const TextLine& line : lines_of(text)) {
@@ -53,8 +53,8 @@ std::vector<Device> devices_of(std::string_view text) {
     if (const auto kind = kind_of(content)) {
       above.push_back({*kind, line.number, indent});
     } else if (content.starts_with("PCI ")) {
-      const bool display = content.find("(3D)") != std::string_view::npos ||
-                           content.find("ProcessingAccel") != std::string_view::npos;
+      const bool display =
+          content.find("(3D)") != std::string_view::npos || content.find("ProcessingAccel") != std::string_view::npos;
       devices.push_back({.above = above, .name = {}, .gpu = display, .indent = indent, .line = line.number});
       inside = true;
     } else if (inside && (content.starts_with("CoProc") || content.starts_with("GPU("))) {
@@ -69,15 +69,19 @@ std::vector<Device> devices_of(std::string_view text) {
   return devices;
 }
 
-Way way_between(const Device& a, const Device& b) {
+Way way_between(const PciDevice& a, const PciDevice& b) {
   std::size_t common = 0;
   while (common < a.above.size() && common < b.above.size() && a.above[common].line == b.above[common].line) ++common;
   if (common == 0) return Way::kSys;
   switch (a.above[common - 1].kind) {
-    case Above::kMachine: return Way::kSys;
-    case Above::kPackage: return Way::kNode;
-    case Above::kHostBridge: return Way::kPhb;
-    case Above::kBridge: break;
+    case Above::kMachine:
+      return Way::kSys;
+    case Above::kPackage:
+      return Way::kNode;
+    case Above::kHostBridge:
+      return Way::kPhb;
+    case Above::kBridge:
+      break;
   }
   constexpr std::size_t kOneSwitch = 1;  // port of a switch below the common one
   return a.above.size() - common <= kOneSwitch && b.above.size() - common <= kOneSwitch ? Way::kPix : Way::kPxb;
@@ -87,21 +91,22 @@ Way way_between(const Device& a, const Device& b) {
 
 bool is_lstopo(std::string_view text) {
   const std::string_view start = trimmed(text.substr(0, 4096));
-  return start.starts_with("Machine (") && (text.find("HostBridge") != std::string_view::npos || text.find("PCI ") != std::string_view::npos);
+  return start.starts_with("Machine (") &&
+         (text.find("HostBridge") != std::string_view::npos || text.find("PCI ") != std::string_view::npos);
 }
 
 Result<Topology> parse_lstopo(const Catalog& catalog, std::string_view name, std::string_view text) {
-  std::vector<Device> devices = devices_of(text);
-  const bool verbs = std::ranges::any_of(devices, &Device::verbs);
-  std::erase_if(devices, [&](const Device& d) { return !d.gpu && !(verbs ? d.verbs : d.network); });
-  if (std::ranges::none_of(devices, &Device::gpu))
+  std::vector<PciDevice> devices = devices_of(text);
+  const bool verbs = std::ranges::any_of(devices, &PciDevice::verbs);
+  std::erase_if(devices, [&](const PciDevice& d) { return !d.gpu && !(verbs ? d.verbs : d.network); });
+  if (std::ranges::none_of(devices, &PciDevice::gpu))
     return bad_input("{}:1: lstopo lists no GPU: no PCI device is (3D) or has a CoProc", name);
   constexpr std::size_t kMost = 1024;
   if (devices.size() > kMost) return bad_input("{}:1: more than {} devices", name, kMost);
-  std::ranges::stable_partition(devices, &Device::gpu);
+  std::ranges::stable_partition(devices, &PciDevice::gpu);
   std::vector<std::int64_t> packages;
   ClassMatrix matrix;
-  for (const Device& d : devices) {
+  for (const PciDevice& d : devices) {
     ClassMatrix::Entry entry;
     entry.kind = d.gpu ? DeviceKind::kGpu : DeviceKind::kNic;
     entry.line = d.line;

@@ -147,8 +147,7 @@ TEST(Kubernetes, ListsOfKubectlAreReadInYamlAndJson) {
   ASSERT_TRUE(yaml) << yaml.error().message;
   ASSERT_EQ(yaml->hosts.size(), 2u);
   EXPECT_EQ(yaml->hosts[1].name, "a2");
-  EXPECT_EQ(yaml->assumed,
-            "1 of 3 Kubernetes nodes have no label network.topology.nvidia.com/leaf and are left out");
+  EXPECT_EQ(yaml->assumed, "1 of 3 Kubernetes nodes have no label network.topology.nvidia.com/leaf and are left out");
   const auto json = parse_node_labels("n.json",
                                       "{\n \"items\": [\n  {\n   \"metadata\": {\n    \"labels\": {\n"
                                       "     \"cloud.google.com/gce-topology-block\": \"b\",\n"
@@ -160,13 +159,13 @@ TEST(Kubernetes, ListsOfKubectlAreReadInYamlAndJson) {
 }
 
 TEST(Kubernetes, TheTableOfShowLabelsIsRead) {
-  const auto tree = parse_node_labels(
-      "n.txt",
-      "NAME   STATUS  ROLES   AGE  VERSION  LABELS\n"
-      "ip-1   Ready   <none>  3d   v1.31    arch=amd64,topology.k8s.aws/network-node-layer-2=nn-7,"
-      "topology.k8s.aws/network-node-layer-3=nn-9\n"
-      "ip-2   Ready   <none>  3d   v1.31    topology.k8s.aws/network-node-layer-3=nn-9,"
-      "topology.k8s.aws/network-node-layer-2=nn-7\n");
+  const auto tree =
+      parse_node_labels("n.txt",
+                        "NAME   STATUS  ROLES   AGE  VERSION  LABELS\n"
+                        "ip-1   Ready   <none>  3d   v1.31    arch=amd64,topology.k8s.aws/network-node-layer-2=nn-7,"
+                        "topology.k8s.aws/network-node-layer-3=nn-9\n"
+                        "ip-2   Ready   <none>  3d   v1.31    topology.k8s.aws/network-node-layer-3=nn-9,"
+                        "topology.k8s.aws/network-node-layer-2=nn-7\n");
   ASSERT_TRUE(tree) << tree.error().message;
   EXPECT_EQ(tree->hosts.size(), 2u);
   EXPECT_EQ(tree->switches, (std::vector<std::string>{"nn-9", "nn-7"}));

@@ -13,7 +13,8 @@ namespace {
 using Scheme = std::vector<std::string_view>;
 const std::vector<Scheme> kSchemes = {
     {"network.topology.nvidia.com/leaf", "network.topology.nvidia.com/spine", "network.topology.nvidia.com/core"},
-    {"network.topology.nvidia.com/block", "network.topology.nvidia.com/spine", "network.topology.nvidia.com/datacenter"},
+    {"network.topology.nvidia.com/block", "network.topology.nvidia.com/spine",
+     "network.topology.nvidia.com/datacenter"},
     {"topology.k8s.aws/network-node-layer-3", "topology.k8s.aws/network-node-layer-2",
      "topology.k8s.aws/network-node-layer-1"},
     {"cloud.google.com/gce-topology-subblock", "cloud.google.com/gce-topology-block"},
@@ -67,8 +68,10 @@ std::vector<Node> of_documents(std::string_view text) {
       continue;
     }
     if (inner == 0) inner = indent;
-    if (key == "name" && indent == inner) nodes.back().name = value;
-    else if (key.find('/') != std::string_view::npos && !value.empty()) nodes.back().labels.emplace(key, value);
+    if (key == "name" && indent == inner)
+      nodes.back().name = value;
+    else if (key.find('/') != std::string_view::npos && !value.empty())
+      nodes.back().labels.emplace(key, value);
   }
   for (Node& node : nodes)
     if (const auto host = node.labels.find("kubernetes.io/hostname"); node.name.empty() && host != node.labels.end())
@@ -126,7 +129,8 @@ bool is_node_labels(std::string_view text) {
   return std::ranges::any_of(kSchemes, [&](const Scheme& scheme) {
     const auto at = text.find(scheme.front());
     const std::size_t end = at + scheme.front().size();
-    return at != std::string_view::npos && end < text.size() && std::string_view(":=\"'").find(text[end]) != std::string_view::npos;
+    return at != std::string_view::npos && end < text.size() &&
+           std::string_view(":=\"'").find(text[end]) != std::string_view::npos;
   });
 }
 
@@ -139,11 +143,12 @@ Result<NetworkTree> parse_node_labels(std::string_view name, std::string_view te
     if (labelled.empty()) continue;
     WEFT_TRY(NetworkTree tree, parse_slurm(name, tree_of(labelled, scheme)));
     if (labelled.size() < nodes.size())
-      tree.assumed = fmt::format("{} of {} Kubernetes nodes have no label {} and are left out", nodes.size() - labelled.size(),
-                                 nodes.size(), scheme.front());
+      tree.assumed = fmt::format("{} of {} Kubernetes nodes have no label {} and are left out",
+                                 nodes.size() - labelled.size(), nodes.size(), scheme.front());
     return tree;
   }
-  return bad_input("{}:1: no node has a label network.topology.nvidia.com/leaf, or Google's or Amazon's of topology", name);
+  return bad_input("{}:1: no node has a label network.topology.nvidia.com/leaf, or Google's or Amazon's of topology",
+                   name);
 }
 
 }  // namespace weft::topology

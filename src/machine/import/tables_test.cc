@@ -252,7 +252,9 @@ TEST(Lstopo, DevicesAreAsFarAsTheirCommonBridge) {
 }
 
 TEST(Lstopo, AMachineWithoutGpusIsRefused) {
-  EXPECT_EQ(parse_lstopo(*Catalog::shipped(), "l.txt", "Machine (8GB)\n  HostBridge\n    PCI 00:02.0 (VGA)\n").error().message,
+  EXPECT_EQ(parse_lstopo(*Catalog::shipped(), "l.txt", "Machine (8GB)\n  HostBridge\n    PCI 00:02.0 (VGA)\n")
+                .error()
+                .message,
             "l.txt:1: lstopo lists no GPU: no PCI device is (3D) or has a CoProc");
 }
 

@@ -66,7 +66,8 @@ schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, 
 std::vector<int> channel_counts(const cost::MachineView& machine, const Question& q, int connections,
                                 const Ways& ways) {
   if (q.channels > 0) return {q.channels};
-  const int most = q.most_channels > 0 ? q.most_channels : INT_MAX, least = std::min(std::max(1, q.least_channels), most);
+  const int most = q.most_channels > 0 ? q.most_channels : INT_MAX,
+            least = std::min(std::max(1, q.least_channels), most);
   if (!machine.costs().gpu()) return {least};
   std::vector<int> counts{1, 2, 4, 8, 16};
   for (const int times : {1, 2})

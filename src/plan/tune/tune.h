@@ -21,8 +21,8 @@ struct Question {
   NameFilter algorithms = {}, protocols = {};
   int least_channels = 0, most_channels = 0;
   Bytes most_slice = 0;  // of data in one message of protocol Simple; 0: what slots hold
-  Bytes slice = 0;   // of data in one message, at most
-  Duration staging;  // of every plan, see there
+  Bytes slice = 0;       // of data in one message, at most
+  Duration staging;      // of every plan, see there
 };
 
 // One way to do it: an algorithm with a protocol, and the number of channels that suits them best.

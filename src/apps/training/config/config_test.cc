@@ -222,11 +222,13 @@ TEST(Config, FilesUnderDefaultsAreComposedInTheirOrder) {
   fs::create_directories(folder / "model");
   const auto write = [&](const char* name, const char* text) { std::ofstream(folder / name) << text; };
   write("base.yaml", "trainer: {num_nodes: 2, precision: bf16}\nmodel: {micro_batch_size: 4, global_batch_size: 64}\n");
-  write("model/small.yaml", "tensor_model_parallel_size: 2\nnum_layers: 8\nhidden_size: 64\nnum_attention_heads: 4\n"
-                            "encoder_seq_length: 2048\n");
-  const Config c = parsed((folder / "run.yaml").string(),
-                          "defaults:\n  - base\n  - model: small\n  - optional tp_overlap@model.ub_cfg:\n  - optim@model.optim: adam\n"
-                          "model:\n  micro_batch_size: 1\n  pipeline_model_parallel_size: ${trainer.num_nodes}\n");
+  write("model/small.yaml",
+        "tensor_model_parallel_size: 2\nnum_layers: 8\nhidden_size: 64\nnum_attention_heads: 4\n"
+        "encoder_seq_length: 2048\n");
+  const Config c = parsed(
+      (folder / "run.yaml").string(),
+      "defaults:\n  - base\n  - model: small\n  - optional tp_overlap@model.ub_cfg:\n  - optim@model.optim: adam\n"
+      "model:\n  micro_batch_size: 1\n  pipeline_model_parallel_size: ${trainer.num_nodes}\n");
   fs::remove_all(folder);
   EXPECT_EQ(c.format, "NeMo");
   EXPECT_EQ(c.numbers.at("tp"), 2);

@@ -122,7 +122,8 @@ class Composition {
       if (package == "_global_") package.clear();
     }
     try {
-      for (const YAML::Node& document : YAML::LoadAll(std::string(text))) WEFT_CHECK(add_document(file, document, package, depth));
+      for (const YAML::Node& document : YAML::LoadAll(std::string(text)))
+        WEFT_CHECK(add_document(file, document, package, depth));
     } catch (const YAML::Exception& e) {
       return bad_input("{}:{}: {}", file.string(), e.mark.line + 1, e.msg);
     }
@@ -130,7 +131,8 @@ class Composition {
   }
 
  private:
-  Status add_document(const std::filesystem::path& file, const YAML::Node& document, const std::string& package, int depth) {
+  Status add_document(const std::filesystem::path& file, const YAML::Node& document, const std::string& package,
+                      int depth) {
     const YAML::Node defaults = document.IsMap() ? document["defaults"] : YAML::Node();
     if (!defaults || !defaults.IsSequence()) {
       flatten(document, package, 0, settings_);
@@ -168,7 +170,8 @@ class Composition {
   }
 
   // "optional override /group@package" and an option, or a file without a group.
-  Status include(const std::filesystem::path& file, std::string option, std::string group, std::string package, int depth) {
+  Status include(const std::filesystem::path& file, std::string option, std::string group, std::string package,
+                 int depth) {
     bool optional = false;
     for (const std::string_view word : {"optional ", "override "})
       if (group.starts_with(word)) {
@@ -186,7 +189,10 @@ class Composition {
     std::string own = group;
     std::ranges::replace(own, '/', '.');
     if (absolute) package.clear();
-    package = !at ? joined(package, key_of(own)) : *at == "_global_" ? "" : *at == "_here_" ? package : joined(package, *at);
+    package = !at                 ? joined(package, key_of(own))
+              : *at == "_global_" ? ""
+              : *at == "_here_"   ? package
+                                  : joined(package, *at);
     if (option.ends_with(".yaml")) option.resize(option.size() - 5);
     std::filesystem::path path;
     std::error_code none;
