@@ -136,7 +136,7 @@ Result<std::string> with_gres(const std::string& on, const std::string& gres) {
   return fmt::format("{}{}gpus={}", on, on.find('=') == std::string::npos ? ":" : ",", gpus);
 }
 
-// Nodes in segments: so many at one lowest switch (Slurm's --segment for blocks), the segments close to each other.
+// Nodes in segments: N of them at one lowest switch (Slurm's --segment for blocks), the segments close to each other.
 Result<Nodes> in_segments(const topology::NodeGroups& groups, Nodes free, std::int64_t count, std::int64_t segment) {
   if (count % segment != 0) return bad_input("--segment {}: --nodes {} is no multiple of it", segment, count);
   std::map<std::int32_t, Nodes> of_leaf;

@@ -40,7 +40,8 @@ std::string table(const std::string& of_gpu3, const std::string& nic_of_far) {
   std::string text = "\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\n";
   const auto cell = [&](int a, int b) -> std::string {
     if (a == b) return "X";
-    return a == 3 || b == 3 ? of_gpu3 : "NV18";
+    if (a != 3 && b != 3) return "NV18";
+    return (a == 2 || b == 2) && of_gpu3 == "SYS" ? "PIX" : of_gpu3;  // of one switch
   };
   for (int a = 0; a < 4; ++a) {
     text += "GPU" + std::to_string(a);
