@@ -30,6 +30,15 @@ TEST(NcclVariables, ListsChooseOnAModelledMachine) {
   EXPECT_EQ(row("all_reduce --on dgx-h100 --bytes 1M", "NCCL_ALGO=ring")["algorithm"], "ring");  // weft's own tuner
 }
 
+TEST(NcclVariables, AListThatLeavesNothingIsANoteOnAModelledMachine) {
+  for (const char* tuner : {"nccl", "weft"}) {
+    const Answer a =
+        weft(std::string("bench all_gather --on dgx-h100:nodes=2 --bytes 1M --tuner ") + tuner, "NCCL_ALGO=Tree");
+    EXPECT_EQ(a.code, 0) << a.err;
+    EXPECT_TRUE(contains(a.err, "here it is chosen freely")) << a.err;
+  }
+}
+
 TEST(NcclVariables, BoundsOfChannelsHoldThere) {
   EXPECT_EQ(row("all_reduce --on dgx-h100 --bytes 64M", "NCCL_ALGO=ring NCCL_MAX_NCHANNELS=2")["channels"], 2);
   EXPECT_GE(row("all_reduce --on dgx-h100 --bytes 1K", "NCCL_ALGO=ring NCCL_MIN_NCHANNELS=8")["channels"], 8);

@@ -178,8 +178,9 @@ Injected inject(Job& job, std::mt19937& random) {
       for (int rank : groups.at(fault.group)) {
         if (rank == fault.rank) continue;
         for (auto& [name, own] : job.calls[static_cast<std::size_t>(rank)])
-          if (name != fault.group && !own.empty() && own.size() > 1) {
-            stall(job, name, rank, own.size() - 1, fault.rank);
+          if (const auto calls_of_all = static_cast<std::size_t>(std::ranges::count(own, false, &Call::message));
+              name != fault.group && calls_of_all > 1) {
+            stall(job, name, rank, calls_of_all - 1, fault.rank);
             break;
           }
         break;
