@@ -47,7 +47,7 @@ TEST(Machine, AGpusCommonNameIsItsPreset) {
   for (const auto& [name, preset] : {std::pair("h100", "dgx-h100"),
                                      {"H200", "hgx-h200"},
                                      {"B200", "hgx-b200"},
-                                     {"MI350X", "mi355x"},
+                                     {"MI350X", "mi350x"},
                                      {"p5.48xlarge", "aws-p5"}}) {
     const auto t = load_machine(name);
     ASSERT_TRUE(t) << t.error().message;

@@ -171,7 +171,7 @@ tune::Question question_of(const BenchSpec& spec, const Job& job, const schedule
           .most_slice = spec.nccl.nccl_buffer / 4};
 }
 
-// NCCL's lists may leave nothing for a collective: then another algorithm is chosen, and the user is told.
+// NCCL's lists may leave nothing for a collective: then another algorithm is chosen, and a line on stderr says so.
 Result<BenchSpec> with_lists_that_serve(BenchSpec spec, const Job& job, Bytes bytes) {
   const schedule::Task task =
       task_of(spec.collective, job.ranks, job.view->ranks_per_node(job.ranks), bytes, spec.type);
