@@ -14,7 +14,7 @@ TORCH ?= 2.13.0
 TORCH_FOLDER := build/torch$(if $(filter-out 2.13.0,$(TORCH)),-$(TORCH))
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header nvshmem-header bare-debian soak disagreements deaths strangers fuzz chaos deb dist dist-check slurm reference python torch consumers site web clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header nvshmem-header bare-debian soak disagreements dumps deaths strangers fuzz chaos deb dist dist-check slurm reference python torch consumers site web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -73,6 +73,10 @@ disagreements: configure ## ten thousand random disagreements between ranks (DIS
 deaths: configure ## two thousand random cases whose ranks are killed, exit, leave, abort, stop, recover (DEATHS="--cases N --seed S")
 	cmake --build --preset release --target weft_disagreement
 	build/weft_disagreement --deaths 1 --cases 2000 $(DEATHS)
+
+dumps: configure ## 3,000 generated flight recorder dumps with one fault, 1,000 healthy ones
+	ninja -C build weft_doctor_test
+	build/weft_doctor_test --gtest_also_run_disabled_tests --gtest_filter='Recorder.DISABLED_*'
 
 chaos: configure ## 10^5 transfers between agents, and 1,000 clients of stores, that are killed and stopped
 	cmake --build --preset release --target transfer_processes_test kv_processes_test

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <mutex>
+#include <set>
 
 #include "api/log_lines.h"
+#include "base/nccl_names.h"
 #include "plan/collectives/registry.h"
 #include "plan/schedule/element.h"
 #include "plan/schedule/exchange/written.h"
@@ -19,10 +21,13 @@ bool order_matters(const Request& r) {
 // The key stands for all that the choice depends on, and is equal for equal calls on every rank. FNV-1a.
 std::uint64_t key_of(const tune::Question& own, const tune::Question& forced, const std::string& depends_on) {
   const schedule::Task& t = own.task;
-  const std::string text = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(t.collective), t.ranks, t.ranks_per_node,
-      t.root, t.elements, t.element_bytes, own.can.name, own.registered, own.in_order, own.algorithm, own.protocol,
-      own.channels, forced.algorithm, forced.protocol, forced.channels, t.block_counts().size(), depends_on);
+  const std::string text =
+      fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", static_cast<int>(t.collective), t.ranks,
+                  t.ranks_per_node, t.root, t.elements, t.element_bytes, own.can.name, own.registered, own.in_order,
+                  own.algorithm, own.protocol, own.channels, forced.algorithm, forced.protocol, forced.channels,
+                  t.block_counts().size(), depends_on) +
+      fmt::format("{} {} {} {} {}", forced.algorithms.text(), forced.protocols.text(), forced.least_channels,
+                  forced.most_channels, forced.most_slice);
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
@@ -41,6 +46,9 @@ Result<schedule::Plan> plan_of(const tune::Question& q, const net::memory::Chose
   plan.slice_bytes = chosen.slice_bytes;
   return plan;
 }
+
+// NCCL's buffer has eight steps, and messages two of them.
+Bytes slice_of_buffer(Bytes buffer) { return buffer / 4; }
 
 // Sizes that only a caller knows, and files, are not shared.
 bool may_be_shared(const tune::Question& forced) {
@@ -85,33 +93,49 @@ tune::Question question_of(const schedule::Task& task, const Request& request, c
 session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, const env::Settings& settings,
                             std::shared_ptr<const Log> log, std::optional<SharedChoices> shared) {
   if (log->writes(LogLevel::kInfo, LogPart::kPlan)) shared.reset();
-  return
-      [machine = std::move(machine), log = std::move(log), algorithm = settings.algorithm, protocol = settings.protocol,
-       channels = static_cast<int>(settings.channels), reproducible = settings.reproducible,
-       shared = std::move(shared)](const schedule::Task& task, const Request& request,
-                                   const protocol::Capabilities& can, bool registered) -> Result<schedule::Plan> {
-        static std::mutex turns;  // threads may share a machine view, whose routes cache
-        const std::lock_guard guard(turns);
-        tune::Question own = question_of(task, request, can, registered);
-        own.in_order = (reproducible || request.reproducible) && order_matters(request);
-        tune::Question forced = own;
-        if (own.algorithm.empty()) forced.algorithm = algorithm;
-        if (own.algorithm.empty() && own.protocol.empty()) forced.protocol = protocol;
-        if (own.channels == 0) forced.channels = channels;
-        const bool shares = shared && may_be_shared(forced);
-        const std::uint64_t key = shares ? key_of(own, forced, shared->depends_on) : 0;
-        if (shares)
-          if (const auto found = net::memory::find_choice(shared->segment, key))
-            if (auto plan = plan_of(own, *found)) return plan;
-        if (const auto chosen = tune::choose(*machine, forced)) {
-          log_choice(*log, *machine, forced, *chosen);
-          if (shares) share(*shared, key, own, chosen->plan);
-          return chosen->plan;
-        }
-        WEFT_TRY(const auto chosen, tune::choose(*machine, own));
-        log_choice(*log, *machine, own, chosen);
-        return chosen.plan;
-      };
+  return [machine = std::move(machine), log = std::move(log), algorithm = settings.algorithm,
+          protocol = settings.protocol, channels = static_cast<int>(settings.channels),
+          reproducible = settings.reproducible, nccl = settings, said = std::make_shared<std::set<Collective>>(),
+          shared = std::move(shared)](const schedule::Task& task, const Request& request,
+                                      const protocol::Capabilities& can, bool registered) -> Result<schedule::Plan> {
+    static std::mutex turns;  // threads may share a machine view, whose routes cache
+    const std::lock_guard guard(turns);
+    tune::Question own = question_of(task, request, can, registered);
+    own.in_order = (reproducible || request.reproducible) && order_matters(request);
+    tune::Question forced = own;
+    if (own.algorithm.empty()) forced.algorithm = algorithm;
+    if (own.algorithm.empty() && own.protocol.empty()) forced.protocol = protocol;
+    if (own.channels == 0) forced.channels = channels;
+    const std::string_view collective = schedule::name(task.collective);
+    if (own.algorithm.empty()) forced.algorithms = env::filter_of(nccl.nccl_algorithms, collective);
+    if (own.algorithm.empty() && own.protocol.empty())
+      forced.protocols = env::filter_of(nccl.nccl_protocols, collective);
+    forced.least_channels = static_cast<int>(nccl.least_channels);
+    forced.most_channels = static_cast<int>(nccl.most_channels);
+    forced.most_slice = slice_of_buffer(nccl.nccl_buffer);
+    const bool shares = shared && may_be_shared(forced);
+    const std::uint64_t key = shares ? key_of(own, forced, shared->depends_on) : 0;
+    if (shares)
+      if (const auto found = net::memory::find_choice(shared->segment, key))
+        if (auto plan = plan_of(own, *found)) return plan;
+    if (const auto chosen = tune::choose(*machine, forced)) {
+      log_choice(*log, *machine, forced, *chosen);
+      if (shares) share(*shared, key, own, chosen->plan);
+      return chosen->plan;
+    }
+    // Lists of NCCL's that leave nothing for this collective: algorithms are free, protocols if that can be.
+    if (forced.algorithms.limits() || forced.protocols.limits()) {
+      if (said->insert(task.collective).second)
+        log->warn(LogPart::kPlan, "{} cannot be done by {}: another is chosen", collective,
+                  forced.algorithms.limits() ? "NCCL_ALGO's " + forced.algorithms.text()
+                                             : "NCCL_PROTO's " + forced.protocols.text());
+      forced.algorithms = {};
+      if (const auto chosen = tune::choose(*machine, forced)) return chosen->plan;
+    }
+    WEFT_TRY(const auto chosen, tune::choose(*machine, own));
+    log_choice(*log, *machine, own, chosen);
+    return chosen.plan;
+  };
 }
 
 }  // namespace weft::api

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/name_filter.h"
 #include "base/result.h"
 #include "base/units.h"
 
@@ -38,6 +39,12 @@ struct Settings {
   Bytes heap_bytes = Bytes{1} << 30;
   std::string algorithm, protocol;  // forced for every call that does not force its own
   std::int64_t channels = 0;
+  std::int64_t least_channels = 0, most_channels = 0;  // NCCL_MIN_NCHANNELS, NCCL_MAX_NCHANNELS; 0: as chosen
+  // NCCL_ALGO and NCCL_PROTO, in weft's names, by collective: "all_reduce"; see filter_of.
+  std::map<std::string, NameFilter, std::less<>> nccl_algorithms, nccl_protocols;
+  Bytes nccl_buffer = 0;                                   // NCCL_BUFFSIZE; 0: as plans need
+  NameFilter nccl_nics;                                    // NCCL_IB_HCA: beginnings of names, "=NAME": whole names
+  std::string nccl_gdr, nccl_p2p;                          // NCCL_NET_GDR_LEVEL, NCCL_P2P_LEVEL: "loc" … "sys"
   bool reproducible = false;                               // WEFT_REPRODUCIBLE
   std::string rates;                                       // WEFT_RATES
   std::string cache_folder;                                // for what is measured once; empty: none

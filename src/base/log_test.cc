@@ -78,8 +78,8 @@ TEST(NcclNames, MeanWhatWeftsOwnVariablesSay) {
                              {"NCCL_DEBUG_FILE", "/tmp/%h.%p"},
                              {"NCCL_SHM_DISABLE", "1"},
                              {"NCCL_P2P_DISABLE", "1"}});
-  EXPECT_EQ(s.algorithm, "tree");
-  EXPECT_EQ(s.protocol, "LL128");
+  EXPECT_EQ(env::filter_of(s.nccl_algorithms, "all_reduce").text(), "tree");
+  EXPECT_EQ(env::filter_of(s.nccl_protocols, "broadcast").text(), "LL128");
   EXPECT_EQ(s.channels, 4);
   EXPECT_EQ(s.interface, "eth0");
   EXPECT_EQ(s.log.level, LogLevel::kInfo);
@@ -108,17 +108,87 @@ TEST(NcclNames, WeftsOwnVariablesComeFirst) {
 }
 
 TEST(NcclNames, WhatCannotBeHonouredSaysWhy) {
-  const auto s = translated({{"NCCL_ALGO", "NVLS,Tree"},
-                             {"NCCL_PROTO", "^LL"},
-                             {"NCCL_MAX_NCHANNELS", "8"},
+  const auto s = translated({{"NCCL_ALGO", "Butterfly"},
+                             {"NCCL_PROTO", "LL64"},
+                             {"NCCL_MAX_NCHANNELS", "many"},
                              {"NCCL_SOCKET_IFNAME", "^docker0"},
                              {"NCCL_DEBUG", "LOUD"},
                              {"NCCL_TOPO_FILE", "x.xml"},
                              {"NCCL_TOPO_DUMP_FILE", "y.xml"},
-                             {"NCCL_BUFFSIZE", "8388608"}});
+                             {"NCCL_BUFFSIZE", "8M"}});
   EXPECT_EQ(s.nccl_ignored.size(), 8u);
   for (const std::string& line : s.nccl_ignored) EXPECT_TRUE(contains(line, " has no effect: ")) << line;
   EXPECT_TRUE(s.algorithm.empty() && s.protocol.empty() && s.channels == 0 && s.interface.empty());
+}
+
+std::string filter(const env::Settings& s, const char* collective) {
+  return env::filter_of(s.nccl_algorithms, collective).text();
+}
+
+TEST(NcclNames, ListsHoldForEveryFunctionUntilOneIsNamed) {
+  const auto s = translated({{"NCCL_ALGO", "ring,CollNetDirect;allreduce:tree,nvlstree; Broadcast : RING"}});
+  EXPECT_EQ(filter(s, "all_gather"), "ring, collnet_direct");
+  EXPECT_EQ(filter(s, "all_reduce"), "tree, nvls_tree");
+  EXPECT_EQ(filter(s, "broadcast"), "ring");
+  EXPECT_TRUE(s.nccl_ignored.empty());
+  const auto one = translated({{"NCCL_ALGO", "reducescatter:pat"}});
+  EXPECT_EQ(filter(one, "reduce_scatter"), "pat");
+  EXPECT_FALSE(env::filter_of(one.nccl_algorithms, "all_reduce").limits());
+}
+
+TEST(NcclNames, ACaretLeavesOutWhatFollowsIt) {
+  const auto s = translated({{"NCCL_ALGO", "^Tree,NVLS"}, {"NCCL_PROTO", "^LL128;allreduce:LL128"}});
+  const NameFilter& algorithms = env::filter_of(s.nccl_algorithms, "all_reduce");
+  EXPECT_FALSE(algorithms.allows("tree") || algorithms.allows("nvls"));
+  EXPECT_TRUE(algorithms.allows("ring") && algorithms.allows("two_shot"));
+  EXPECT_TRUE(env::filter_of(s.nccl_protocols, "all_gather").allows("Simple"));
+  EXPECT_FALSE(env::filter_of(s.nccl_protocols, "all_gather").allows("LL128"));
+  EXPECT_EQ(env::filter_of(s.nccl_protocols, "all_reduce").text(), "LL128");
+}
+
+TEST(NcclNames, OfAListWithAWordThatNcclHasNotTheRestHolds) {
+  const auto s = translated({{"NCCL_ALGO", "Ring,Butterfly;fold:tree"}});
+  EXPECT_EQ(filter(s, "all_reduce"), "ring");
+  ASSERT_EQ(s.nccl_ignored.size(), 1u);
+  EXPECT_TRUE(contains(s.nccl_ignored[0], "Butterfly, fold of it")) << s.nccl_ignored[0];
+}
+
+TEST(NcclNames, ChannelsAreARangeAndTheSmallestWins) {
+  const auto s = translated({{"NCCL_MIN_NCHANNELS", "4"}, {"NCCL_MAX_NCHANNELS", "16"}});
+  EXPECT_EQ(s.least_channels, 4);
+  EXPECT_EQ(s.most_channels, 16);
+  EXPECT_EQ(s.channels, 0);
+  EXPECT_EQ(translated({{"NCCL_MIN_NCHANNELS", "8"}, {"NCCL_MAX_NCHANNELS", "2"}}).channels, 8);
+  EXPECT_EQ(translated({{"NCCL_MAX_NRINGS", "2"}}).most_channels, 2);
+}
+
+TEST(NcclNames, ThreadsTimesSocketsAreConnections) {
+  EXPECT_EQ(translated({{"NCCL_SOCKET_NTHREADS", "2"}, {"NCCL_NSOCKS_PERTHREAD", "4"}}).sockets, 8);
+  const auto many = translated({{"NCCL_SOCKET_NTHREADS", "16"}, {"NCCL_NSOCKS_PERTHREAD", "8"}});
+  EXPECT_EQ(many.sockets, 16);
+  ASSERT_EQ(many.nccl_understood.size(), 1u);
+  EXPECT_TRUE(contains(many.nccl_understood[0], "more than NCCL's 64")) << many.nccl_understood[0];
+  EXPECT_EQ(translated({{"NCCL_SOCKET_NTHREADS", "none"}}).sockets, 1);
+}
+
+TEST(NcclNames, LevelsAreNamesOrNcclsOlderNumbers) {
+  EXPECT_EQ(translated({{"NCCL_P2P_LEVEL", "LOC"}}).device_path, "host");
+  EXPECT_EQ(translated({{"NCCL_P2P_LEVEL", "1"}}).nccl_p2p, "pix");
+  EXPECT_EQ(translated({{"NCCL_NET_GDR_LEVEL", "PHB"}}).nccl_gdr, "phb");
+  EXPECT_EQ(translated({{"NCCL_NET_GDR_LEVEL", "near"}}).nccl_ignored.size(), 1u);
+  EXPECT_EQ(translated({{"NCCL_BUFFSIZE", "1048576"}}).nccl_buffer, Bytes{1} << 20);
+}
+
+TEST(NcclNames, NicsAreBeginningsOfNamesUnlessTheyAreWhole) {
+  const auto allows = [](const char* value, const char* nic) {
+    return env::allows_nic(translated({{"NCCL_IB_HCA", value}}).nccl_nics, nic);
+  };
+  EXPECT_TRUE(allows("mlx5", "mlx5_3"));
+  EXPECT_TRUE(allows("mlx5_1", "mlx5_10"));
+  EXPECT_FALSE(allows("=mlx5_1", "mlx5_10"));
+  EXPECT_TRUE(allows("=mlx5_0:1,mlx5_1:1", "mlx5_1"));
+  EXPECT_FALSE(allows("^mlx5_bond", "mlx5_bond_0"));
+  EXPECT_TRUE(allows("^=mlx5_1", "mlx5_10"));
 }
 
 TEST(NcclNames, SwitchesThatAreOffMeanNothing) {

@@ -24,7 +24,7 @@ namespace {
 constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
     "nodes, net, rails, oversub, tiers, wires, dims, nics, at, gpus, nvlink, pcie, mnnvl, shape, sharp, iommu, tlb, "
-    "acs, peermem, routing, seed, pxn, node, gpu, topology";
+    "acs, peermem, p2p, gdr, routing, seed, pxn, node, gpu, topology";
 
 // "dgx-h100:nodes=2" to its two sides.
 struct Spec {
@@ -119,6 +119,10 @@ Status set_option(std::string_view key, std::string_view value, Options& options
   } else if (key == "acs" || key == "peermem") {
     WEFT_CHECK(one_of<bool>(key, value, kSwitch));
     (key == "acs" ? c.acs : c.peermem) = value;
+  } else if (key == "p2p" || key == "gdr") {
+    static constexpr std::pair<std::string_view, std::string_view> kLevels[] = {
+        {"loc", "loc"}, {"nvl", "nvl"}, {"pix", "pix"}, {"pxb", "pxb"}, {"phb", "phb"}, {"sys", "sys"}};
+    WEFT_TRY((key == "p2p" ? c.p2p : c.gdr), one_of<std::string_view>(key, lower(value), kLevels));
   } else if (key == "sharp") {
     WEFT_TRY(c.sharp, one_of<bool>(key, value, kSwitch));
   } else if (key == "routing") {

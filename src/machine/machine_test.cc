@@ -47,7 +47,7 @@ TEST(Machine, AGpusCommonNameIsItsPreset) {
   for (const auto& [name, preset] : {std::pair("h100", "dgx-h100"),
                                      {"H200", "hgx-h200"},
                                      {"B200", "hgx-b200"},
-                                     {"MI350X", "mi355x"},
+                                     {"MI350X", "mi350x"},
                                      {"p5.48xlarge", "aws-p5"}}) {
     const auto t = load_machine(name);
     ASSERT_TRUE(t) << t.error().message;
@@ -164,7 +164,7 @@ TEST(Machine, ErrorsNameWhatIsWrongAndWhatThereIs) {
   EXPECT_EQ(error_of("dgx-h100:foo=1"),
             "'dgx-h100:foo=1': unknown option 'foo'; there are nodes, net, rails, oversub, tiers, wires, dims, nics, "
             "at, gpus, nvlink, pcie, "
-            "mnnvl, shape, sharp, iommu, tlb, acs, peermem, routing, seed, pxn, node, gpu, topology");
+            "mnnvl, shape, sharp, iommu, tlb, acs, peermem, p2p, gdr, routing, seed, pxn, node, gpu, topology");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,nodes=3"), "'dgx-h100:nodes=2,nodes=3': option 'nodes' is given twice");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,rails=9"),
             "'dgx-h100:nodes=2,rails=9': rails=9: a node of 'dgx-h100' has 8 NICs");

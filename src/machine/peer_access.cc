@@ -1,6 +1,7 @@
 #include "machine/peer_access.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace weft::topology {
 namespace {
@@ -17,6 +18,15 @@ DeviceId cpu_above(const Topology& topology, DeviceId from) {
     }
   }
   return -1;
+}
+
+// The farthest path that a level of the host allows ("loc" … "sys"); nothing: the host says none.
+std::optional<PathType> farthest(std::string_view level) {
+  for (const auto& [word, type] :
+       {std::pair("loc", PathType::kLoc), std::pair("nvl", PathType::kNvl), std::pair("pix", PathType::kPix),
+        std::pair("pxb", PathType::kPxb), std::pair("phb", PathType::kPhb), std::pair("sys", PathType::kSys)})
+    if (level == word) return type;
+  return std::nullopt;
 }
 
 bool coherent(const Topology& topology, DeviceId a, const Path& path) {
@@ -42,6 +52,13 @@ PeerAccess peer_access(const Topology& topology, DeviceId a, DeviceId b, const P
   const Device &one = topology.device(a), &other = topology.device(b);
   const bool rdma = one.kind == DeviceKind::kNic || other.kind == DeviceKind::kNic;
   if (path.type == PathType::kDis) return {false, "there is no path inside the node"};
+  const DeviceId cpu = cpu_above(topology, a);
+  const Facts none;
+  const Facts& host = cpu < 0 ? none : topology.device(cpu).facts;
+  const std::string_view key = rdma ? "gdr" : "p2p";
+  const std::optional<PathType> level = farthest(host.get(key));
+  if (level && path.type > *level)
+    return {false, fmt::format("{}={} forbids a path as far as this", key, host.get(key))};
   if (path.type == PathType::kNvl) return {true, "scale-up links only"};
   const Device& gpu = one.kind == DeviceKind::kGpu ? one : other;
   const std::string_view direct = gpu.facts.get("direct");
@@ -49,9 +66,6 @@ PeerAccess peer_access(const Topology& topology, DeviceId a, DeviceId b, const P
     return {false, fmt::format("{} does not open its memory to PCIe peers", gpu.model)};
   if (one.facts.get("gdr") == "0" || other.facts.get("gdr") == "0")
     return {false, "the dump says gdr=0: NIC driver or GPU kernel module lacks peer memory"};
-  const DeviceId cpu = cpu_above(topology, a);
-  const Facts none;
-  const Facts& host = cpu < 0 ? none : topology.device(cpu).facts;
   if (rdma && host.get("peermem") == "off") return {false, "kernel module nvidia_peermem (or dma-buf) is not loaded"};
   if (host.get("iommu") == "on") return {false, "the IOMMU translates DMA addresses"};
   if (host.get("acs") == "on") return {false, "ACS sends peer-to-peer traffic up to the root complex"};
@@ -61,6 +75,7 @@ PeerAccess peer_access(const Topology& topology, DeviceId a, DeviceId b, const P
     return {true, "a coherent link to the CPU that the NIC hangs at"};
   if (path.type == PathType::kPhb && direct == "phb")
     return {true, "the same root complex, which this accelerator uses"};
+  if (level) return {true, fmt::format("{}={} allows it", key, host.get(key))};
   if (path.type == PathType::kPhb) return {false, "the root complex of a CPU lies between"};
   return {false, "the link between two sockets lies between"};
 }

@@ -18,6 +18,8 @@ struct PeerAccess {
 //   Not possible across sockets, with an IOMMU that translates, with ACS on, without the kernel module (nvidia_peermem,
 //   dma-buf; fact "peermem" of the CPU), where a dump says gdr=0, or for cards whose vendor switched it off
 //   (fact "direct": "no", or "nvlink" for over NVLink only).
+//   Facts "p2p" (between GPUs) and "gdr" (with NICs) of the CPU are NCCL's levels, "loc" to "sys": no path that is
+//   farther, and root complexes and sockets as far as the level.
 // Requires: both devices in one node; `path` as Routes finds it before any staging.
 PeerAccess peer_access(const Topology& topology, DeviceId a, DeviceId b, const Path& path);
 

@@ -95,7 +95,7 @@ struct Routes::Cache {
       append_raw(key, topology.device(id).kind);
       append_raw(key, topology.device(id).index);
       append_raw(key, !ports_of(id).empty());
-      for (const char* fact : {"iommu", "acs", "peermem", "direct", "gdr"})
+      for (const char* fact : {"iommu", "acs", "peermem", "direct", "gdr", "p2p"})
         key.append(topology.device(id).facts.get(fact)).push_back(';');
     }
     for (const LinkId id : node.links) {

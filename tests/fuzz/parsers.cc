@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -15,13 +16,17 @@
 #include "apps/training/compare.h"
 #include "apps/training/model.h"
 #include "base/embedded.h"
+#include "base/job_text.h"
+#include "base/packed_text.h"
 #include "exec/recorder/timeline.h"
 #include "machine/detect/host_facts.h"
 #include "machine/import/hostlist.h"
 #include "machine/import/ibnetdiscover.h"
+#include "machine/import/lstopo.h"
 #include "machine/import/machine_file.h"
 #include "machine/import/nccl_graph.h"
 #include "machine/import/nccl_xml.h"
+#include "machine/import/node_labels.h"
 #include "machine/import/nvidia_smi.h"
 #include "machine/import/rocm_smi.h"
 #include "machine/import/slurm.h"
@@ -34,6 +39,7 @@
 #include "onesided/pgas/trace.h"
 #include "plan/protocol/hop_costs.h"
 #include "plan/schedule/exchange/msccl_xml.h"
+#include "plan/schedule/exchange/mscclpp_read.h"
 #include "plan/schedule/exchange/schedule_json.h"
 #include "plan/schedule/render/space_time.h"
 #include "tests/fuzz/peers.h"
@@ -178,6 +184,25 @@ void check_dump(std::string_view text) {
   for (const doctor::Fact& fact : evidence.facts()) require(fact.rule < rules.size(), "facts are of rules");
 }
 
+void check_job_text(std::string_view text) {
+  const std::string plain = plain_text(std::string(text));
+  const std::string bare = without_prefixes(plain);
+  require(std::ranges::count(bare, '\n') == std::ranges::count(plain, '\n'), "lines keep their numbers");
+  for (std::string_view rest = plain; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    const JobLine job = strip_launcher(line);
+    require(job.text.size() <= line.size(), "a line without its prefix is no longer");
+  }
+}
+
+void check_packed_text(std::string_view bytes) {
+  constexpr std::uintmax_t kMost = 1 << 20;
+  const auto text = unpacked("f", std::string(bytes), kMost);
+  if (!text) return require(!text.error().message.empty(), "an error says something");
+  require(text->size() <= std::max<std::uintmax_t>(kMost, 3 * bytes.size()), "no more than asked for");
+}
+
 void check_steps(std::string_view text) {
   const auto compared = training::compare_text("f", text);
   require(compared || !compared.error().message.empty(), "an error says something");
@@ -216,6 +241,12 @@ const std::vector<Parser>& parsers() {
        [](std::string_view t) {
          require(!parse_ibnetdiscover("f", t) || !parse_ibnetdiscover("f", t)->tree.hosts.empty(), "hosts");
        }},
+      {"lstopo", [](std::string_view t) { check(parse_lstopo(catalog(), "f", t)); }},
+      {"node_labels",
+       [](std::string_view t) {
+         if (is_node_labels(t))
+           require(!parse_node_labels("f", t) || !parse_node_labels("f", t)->hosts.empty(), "hosts");
+       }},
       {"weft_json", [](std::string_view t) { check(from_json("f", t)); }},
       {"hostlist", [](std::string_view t) { (void)expand_hostlist(t); }},
       {"machine",  // the text after --on; files are not opened for it
@@ -225,6 +256,9 @@ const std::vector<Parser>& parsers() {
            check(load_machine(t));
        }},
       {"msccl_xml", [](std::string_view t) { check(schedule::parse_msccl_xml("f", t)); }},
+      {"mscclpp", [](std::string_view t) { check(schedule::parse_mscclpp("f", t)); }},
+      {"job_text", [](std::string_view t) { check_job_text(t); }},
+      {"packed_text", [](std::string_view t) { check_packed_text(t); }},
       {"layout", [](std::string_view t) { check_layout(t); }},
       {"schedule_json", [](std::string_view t) { check(schedule::parse_schedule_json("f", t)); }},
       {"pgas_trace", [](std::string_view t) { check_trace(t); }},

@@ -1,6 +1,7 @@
 #include "apps/cli/bench.h"
 
 #include "apps/cli/bench_kv.h"
+#include "apps/cli/bench_nccl_variables.h"
 #include "apps/cli/bench_one_sided.h"
 #include "apps/cli/bench_transfer.h"
 #include "apps/cli/help.h"
@@ -33,6 +34,7 @@ Examples:
   weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl with the choices that NCCL would make
   weft bench all_reduce --on hgx-b200:nodes=4 --tuner nccl-2.27 what that release of NCCL would choose
   weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl --algo Tree --proto LL128     as NCCL_ALGO, NCCL_PROTO
+  NCCL_ALGO="^nvls" weft bench all_reduce --on dgx-h100 --tuner nccl      what a job's NCCL_* variables cost
   weft bench all_reduce --on dgx-h100:nodes=4 --fault nic:0/3=down     what a dead NIC costs
   weft bench all_reduce --on dgx-h100:nodes=8 --load uniform=30%       while others use a part of the network
   weft bench all --check --ranks 2,3,4,5,7,8              everything there is
@@ -75,32 +77,6 @@ Status set_level(BenchSpec& spec) {
   return {};
 }
 
-// NCCL_ALGO and NCCL_PROTO with one name hold where NCCL's tuner chooses for a simulated machine, as --algo and --proto
-// do; all other variables of NCCL are named, because they change nothing there.
-Status take_nccl_variables(BenchSpec& spec) {
-  if (spec.on.empty() || spec.on == "this") return {};
-  WEFT_TRY(const env::Settings settings, env::read());
-  for (const auto* list : {&settings.nccl_understood, &settings.nccl_ignored})
-    for (const std::string& sentence : *list) {
-      const std::string variable = sentence.substr(0, sentence.find(' '));
-      const bool algorithm = variable.starts_with("NCCL_ALGO="), protocol = variable.starts_with("NCCL_PROTO=");
-      const std::string value = variable.substr(std::min(variable.size(), variable.find('=') + 1));
-      std::string& option = algorithm ? spec.algorithm : spec.protocol;
-      const bool one = !value.empty() && value.find_first_of("^,:; ") == std::string::npos;
-      if ((algorithm || protocol) && one && spec.tuner != "weft" && option.empty()) {
-        option = value;
-        fmt::print(stderr, "weft: {} holds\n", shown(variable));
-      } else {
-        fmt::print(
-            stderr,
-            "weft: {} has no effect on a simulated machine: --tuner nccl, --algo, --proto and --channels say what "
-            "NCCL does there\n",
-            shown(variable));
-      }
-    }
-  return {};
-}
-
 // Checks the options of a collective other than `all`'s ranks, fills in what follows from them, and loads the machine.
 // Errors (bad input): names the option.
 Result<Machine> settle(BenchSpec& spec) {
@@ -130,7 +106,9 @@ Result<Machine> settle(BenchSpec& spec) {
     return bad_input("--check does not go together with --beside, --load and --compute");
   WEFT_CHECK(set_level(spec));
   WEFT_CHECK(take_nccl_variables(spec));
-  return load_machine(spec.on, spec.calibration);
+  WEFT_TRY(Machine machine, load_machine(spec.on, spec.calibration));
+  leave_out_nics(spec, machine);
+  return machine;
 }
 
 // Errors (bad input): numbers of ranks or a root that the machine does not have.

@@ -2,6 +2,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/common.h"
+#include "base/env.h"
 #include "base/report/bench.h"
 #include "model/sim/packet/options.h"
 
@@ -24,6 +25,7 @@ struct BenchSpec {
   std::string tuner = "weft";  // or "nccl", "nccl-2.27", …: NCCL's choice
   std::string algorithm, protocol;
   std::int64_t channels = 0;
+  env::Settings nccl = {};      // simulated: what NCCL_* variables ask for
   std::string transport;        // empty: WEFT_TRANSPORT, or where the ranks are
   std::int64_t iterations = 0;  // 0: as many as fill a tenth of a second
   bool check = false, in_place = false, unregistered = false, reproducible = false;

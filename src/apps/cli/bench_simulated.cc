@@ -7,6 +7,7 @@
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/pattern.h"
 #include "apps/cli/progress.h"
+#include "base/nccl_names.h"
 #include "base/text.h"
 #include "exec/kernels/divide.h"
 #include "exec/kernels/fold.h"
@@ -23,6 +24,7 @@
 #include "plan/cost/limit.h"
 #include "plan/tune/nccl/choice.h"
 #include "plan/tune/nccl/search.h"
+#include "plan/tune/tune.h"
 
 namespace weft::cli {
 namespace {
@@ -154,6 +156,36 @@ Result<Trouble> trouble_of(const BenchSpec& spec, const Machine& healthy) {
   return trouble;
 }
 
+tune::Question question_of(const BenchSpec& spec, const Job& job, const schedule::Task& task) {
+  return {.task = task,
+          .can = sim::flow_capabilities(job.view->topology()),
+          .in_order =
+              spec.reproducible && schedule::reduces(task.collective) && schedule::order_matters(spec.type, spec.op),
+          .algorithm = spec.algorithm,
+          .protocol = spec.protocol,
+          .channels = static_cast<int>(spec.channels),
+          .algorithms = env::filter_of(spec.nccl.nccl_algorithms, spec.collective_name),
+          .protocols = env::filter_of(spec.nccl.nccl_protocols, spec.collective_name),
+          .least_channels = static_cast<int>(spec.nccl.least_channels),
+          .most_channels = static_cast<int>(spec.nccl.most_channels),
+          .most_slice = spec.nccl.nccl_buffer / 4};
+}
+
+// NCCL's lists may leave nothing for a collective: then another algorithm is chosen, and a line on stderr says so.
+Result<BenchSpec> with_lists_that_serve(BenchSpec spec, const Job& job, Bytes bytes) {
+  const schedule::Task task =
+      task_of(spec.collective, job.ranks, job.view->ranks_per_node(job.ranks), bytes, spec.type);
+  const tune::Question asked = question_of(spec, job, task);
+  if (!asked.algorithms.limits() && !asked.protocols.limits()) return spec;
+  const auto chosen = job.nccl ? tune::nccl::choose(*job.view, *job.nccl, asked) : tune::choose(*job.view, asked);
+  if (chosen) return spec;
+  fmt::print(stderr, "weft: {}; NCCL 2.24 and newer end such a call, here it is chosen freely\n",
+             chosen.error().message);
+  spec.nccl.nccl_algorithms.clear();
+  spec.nccl.nccl_protocols.clear();
+  return spec;
+}
+
 // Announces runs that take minutes: of many ranks that are neither folded nor extrapolated from fewer. Returns whether
 // it did.
 bool announce(double steps) {
@@ -176,13 +208,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   const cost::MachineView& view = *job.view;
   schedule::Task task = task_of(spec.collective, job.ranks, view.ranks_per_node(job.ranks), bytes, spec.type);
   task.root = static_cast<Rank>(spec.root);
-  const tune::Question question{.task = task,
-                                .can = sim::flow_capabilities(view.topology()),
-                                .in_order = spec.reproducible && schedule::reduces(task.collective) &&
-                                            schedule::order_matters(spec.type, spec.op),
-                                .algorithm = spec.algorithm,
-                                .protocol = spec.protocol,
-                                .channels = static_cast<int>(spec.channels)};
+  const tune::Question question = question_of(spec, job, task);
   BenchRow row{.bytes = task.elements * task.element_bytes, .count = task.elements};
   row.bus_factor = schedule::bus_factor(task.collective, task.ranks);
   const cost::Limit limit = cost::limit(view, task);
@@ -259,11 +285,12 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
 
 }  // namespace
 
-Result<BenchReport> simulate_bench(const BenchSpec& spec, const Machine& machine, const BenchProgress& progress) {
-  WEFT_TRY(const auto sizes, sizes_of(spec));
-  if (!spec.timeline.empty() && (sizes.size() > 1 || spec.check))
+Result<BenchReport> simulate_bench(const BenchSpec& asked, const Machine& machine, const BenchProgress& progress) {
+  WEFT_TRY(const auto sizes, sizes_of(asked));
+  if (!asked.timeline.empty() && (sizes.size() > 1 || asked.check))
     return bad_input("--timeline draws one size, unchecked: give --min and --max the same");
-  WEFT_TRY(const Job healthy, job_on(spec, machine));
+  WEFT_TRY(const Job healthy, job_on(asked, machine));
+  WEFT_TRY(const BenchSpec spec, with_lists_that_serve(asked, healthy, sizes.front()));
   WEFT_TRY(const Trouble trouble, trouble_of(spec, machine));
   WEFT_TRY(Job job, job_on(spec, trouble.machine, trouble.disturbances));
   job.background = trouble.background;

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/on_interrupt.h"
@@ -18,12 +20,12 @@ namespace {
 using Nodes = std::vector<std::int32_t>;
 
 struct Spec {
-  std::string on, free, given, bytes = "1G", json;
-  std::int64_t nodes = 0, seed = 1;
+  std::string on, free, given, bytes = "1G", json, collective = "all_reduce", switches, gres;
+  std::int64_t nodes = 0, seed = 1, segment = 0;
 };
 
 constexpr const char* kExamples = R"(
-Chooses nodes of a cluster that are close to each other, and says what an all-reduce over all their GPUs takes there, and
+Chooses nodes of a cluster that are close to each other, and says what a collective over all their GPUs takes there, and
 over the nodes that were given, or over nodes drawn at random (--seed). Both are simulated on the whole network with only
 this job on it.
 
@@ -31,6 +33,8 @@ Examples:
   weft place --on topology.conf:node=dgx-h100,net=ib-ndr --nodes 8
   weft place --on topology.conf:node=dgx-h100,net=ib-ndr,oversub=4 --nodes 4 --free "tux[0-31]" --given "tux[1,9,17,25]"
   weft place --on dgx-h100:nodes=64,wires=fat-tree,oversub=2 --nodes 16 --bytes 64M
+  weft place --on topology.conf:node=dgx-h100,net=ib-ndr --nodes 16 --switches 2@12:00:00 --gres gpu:4   as sbatch would
+  weft place --on topology.yaml:node=gb200-nvl72,net=ib-ndr --nodes 8 --segment 4 --collective all_to_all
 )";
 
 // Names to node numbers. Errors (bad input): a name that is not there, or twice.
@@ -58,13 +62,12 @@ struct Outcome {
   std::string method = {};  // how the simulator found the time: "full", "symmetric", "extrapolated"
 };
 
-// Time of the best all-reduce over all GPUs of these nodes.
+// Time of the best way to do the collective over all GPUs of these nodes.
 Result<Outcome> time_on(const cost::MachineView& whole, const topology::NodeGroups& groups, Nodes nodes, Bytes bytes,
-                        const char* label) {
+                        Collective collective, const char* label) {
   const cost::MachineView view(topology::subset(whole.topology(), nodes), whole.costs());
   const Rank ranks = view.endpoints();
-  const schedule::Task task =
-      task_of(Collective::kAllReduce, ranks, view.ranks_per_node(ranks), bytes, DataType::kFloat32);
+  const schedule::Task task = task_of(collective, ranks, view.ranks_per_node(ranks), bytes, DataType::kFloat32);
   const auto progress = [&](int tried, int plans) {
     Progress::show(fmt::format("simulating the {} nodes, plan {} of {} …", label, tried + 1, plans));
   };
@@ -104,7 +107,8 @@ struct Compared {
 
 Status emit(const Spec& spec, const Machine& machine, const std::vector<std::string>& names, Bytes bytes,
             const Compared& c) {
-  nlohmann::json json = {{"schema", "weft.place/1"}, {"machine", machine.name}, {"bytes", bytes}};
+  nlohmann::json json = {
+      {"schema", "weft.place/1"}, {"machine", machine.name}, {"collective", spec.collective}, {"bytes", bytes}};
   if (c.chosen) json["chosen"] = to_json(names, *c.chosen);
   if (c.other) {
     json[c.label] = to_json(names, *c.other);
@@ -112,8 +116,8 @@ Status emit(const Spec& spec, const Machine& machine, const std::vector<std::str
   }
   if (!spec.json.empty() && c.chosen) WEFT_CHECK(write_json(spec.json, json));
   if (spec.json == "-" || !c.chosen) return {};
-  fmt::print("# all_reduce of {} over {} nodes of {}, simulated\n", format_bytes(bytes), c.chosen->nodes.size(),
-             machine.name);
+  fmt::print("# {} of {} over {} nodes of {}, simulated\n", spec.collective, format_bytes(bytes),
+             c.chosen->nodes.size(), machine.name);
   for (const auto& [label, o] : {std::pair("chosen", &c.chosen), std::pair(c.label, &c.other)})
     if (*o)
       fmt::print("{:<10} {:>9}  {:<9} at {} leaf group{}: {}\n", label, format_duration((*o)->time), (*o)->algorithm,
@@ -122,8 +126,48 @@ Status emit(const Spec& spec, const Machine& machine, const std::vector<std::str
   return {};
 }
 
-Result<int> run(const Spec& spec) {
-  WEFT_TRY(const Machine machine, load_machine(spec.on));
+// "gpu:8" and "gpu:h100:8" of --gres: the GPUs of a node that the job uses. Errors (bad input).
+Result<std::string> with_gres(const std::string& on, const std::string& gres) {
+  if (gres.empty()) return on;
+  const std::size_t colon = gres.rfind(':');
+  if (!gres.starts_with("gpu:") || colon == std::string::npos)
+    return bad_input("--gres {}: it is gpu:COUNT or gpu:TYPE:COUNT", gres);
+  WEFT_TRY(const std::int64_t gpus, parse_integer("--gres", gres.substr(colon + 1), 1, 1024));
+  return fmt::format("{}{}gpus={}", on, on.find('=') == std::string::npos ? ":" : ",", gpus);
+}
+
+// Nodes in segments: N of them at one lowest switch (Slurm's --segment for blocks), the segments close to each other.
+Result<Nodes> in_segments(const topology::NodeGroups& groups, Nodes free, std::int64_t count, std::int64_t segment) {
+  if (count % segment != 0) return bad_input("--segment {}: --nodes {} is no multiple of it", segment, count);
+  std::map<std::int32_t, Nodes> of_leaf;
+  for (const std::int32_t n : free) of_leaf[groups[0][static_cast<std::size_t>(n)]].push_back(n);
+  Nodes whole;  // nodes of complete segments
+  for (auto& [leaf, nodes] : of_leaf)
+    whole.insert(whole.end(), nodes.begin(),
+                 nodes.end() - static_cast<std::ptrdiff_t>(nodes.size() % static_cast<std::size_t>(segment)));
+  if (static_cast<std::int64_t>(whole.size()) < count)
+    return bad_input("--segment {}: free nodes make {} segments at one switch each, {} are needed", segment,
+                     static_cast<std::int64_t>(whole.size()) / segment, count / segment);
+  return topology::choose_nodes(groups, whole, static_cast<std::int32_t>(count));
+}
+
+// "2" and "2@12:00:00": the lowest switches that the job may hang at; how long to wait for them is Slurm's matter.
+Status check_switches(const std::string& option, const topology::NodeGroups& groups, const Nodes& nodes) {
+  if (option.empty()) return {};
+  WEFT_TRY(const std::int64_t most, parse_integer("--switches", option.substr(0, option.find('@')), 1, 1 << 30));
+  std::set<std::int32_t> used;
+  for (const std::int32_t n : nodes) used.insert(groups[0][static_cast<std::size_t>(n)]);
+  if (static_cast<std::int64_t>(used.size()) <= most) return {};
+  return bad_input("--switches {}: the closest {} free nodes hang at {} leaf switches", option, nodes.size(),
+                   used.size());
+}
+
+Result<int> run(Spec& spec) {
+  WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
+  spec.collective = schedule::name(collective);
+  if (spec.segment < 0) return bad_input("--segment {}: at least 1", spec.segment);
+  WEFT_TRY(const std::string on, with_gres(spec.on, spec.gres));
+  WEFT_TRY(const Machine machine, load_machine(on));
   const topology::Topology& cluster = machine.view->topology();
   WEFT_TRY(const topology::NodeGroups groups, topology::node_groups(cluster));
   WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
@@ -142,7 +186,13 @@ Result<int> run(const Spec& spec) {
     return bad_input("--nodes {}: '{}' has {} nodes", count, machine.name, cluster.nodes());
   if (!other.empty() && static_cast<std::int64_t>(other.size()) != count)
     return bad_input("--given names {} nodes, --nodes is {}", other.size(), count);
-  WEFT_TRY(Nodes best, topology::choose_nodes(groups, free, static_cast<std::int32_t>(count)));
+  Nodes best;
+  if (spec.segment > 0) {
+    WEFT_TRY(best, in_segments(groups, free, count, spec.segment));
+  } else {
+    WEFT_TRY(best, topology::choose_nodes(groups, free, static_cast<std::int32_t>(count)));
+  }
+  WEFT_CHECK(check_switches(spec.switches, groups, best));
   if (other.empty()) {
     WEFT_TRY(other,
              topology::scatter_nodes(free, static_cast<std::int32_t>(count), static_cast<std::uint64_t>(spec.seed)));
@@ -155,12 +205,12 @@ Result<int> run(const Spec& spec) {
     if (const auto emitted = emit(spec, machine, names, bytes, done); !emitted) report_error(emitted.error());
   });
   Progress line;
-  WEFT_TRY(Outcome chosen, time_on(*machine.view, groups, std::move(best), bytes, "chosen"));
+  WEFT_TRY(Outcome chosen, time_on(*machine.view, groups, std::move(best), bytes, collective, "chosen"));
   {
     const std::lock_guard lock(interrupted.mutex());
     done.chosen = std::move(chosen);
   }
-  WEFT_TRY(Outcome compared, time_on(*machine.view, groups, std::move(other), bytes, done.label));
+  WEFT_TRY(Outcome compared, time_on(*machine.view, groups, std::move(other), bytes, collective, done.label));
   const std::lock_guard lock(interrupted.mutex());
   done.other = std::move(compared);
   Progress::show("");
@@ -180,6 +230,12 @@ Command add_place(CLI::App& app) {
   sub->add_option("--given", spec->given, "nodes to compare with, in rank order");
   sub->add_option("--seed", spec->seed, "draws the scattered nodes when none are given");
   sub->add_option("--bytes", spec->bytes, "message per rank (default 1G)");
+  sub->add_option("--collective", spec->collective,
+                  "what the job does: all_to_all, all_gather, … (default: all_reduce)");
+  sub->add_option("--switches", spec->switches,
+                  "COUNT or COUNT@TIME, as Slurm: the leaf switches that the job may hang at");
+  sub->add_option("--segment", spec->segment, "as Slurm: this many nodes in a row at one leaf switch or block");
+  sub->add_option("--gres", spec->gres, "gpu:COUNT, as Slurm: GPUs of each node that take part");
   sub->add_option("--json", spec->json, "write weft.place/1 to this file; - is stdout")->check(writable);
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }};

@@ -35,6 +35,7 @@ Options after a colon, separated by commas:
   nvlink=GENERATION pcie=GENERATION mnnvl=RACKS shape=AxBxC (torus and grid presets)
   gpu=MODEL (of a file that does not say it) topology=NAME (of a topology.yaml that has several)
   sharp=on (the network's switches sum) iommu=off|pt|on acs=on|off peermem=on|off
+  p2p=loc|nvl|pix|pxb|phb|sys gdr=… (how far GPUs reach each other, NICs reach GPUs: NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL)
   routing=ecmp|shortest|adaptive seed=N pxn=on|off
 
 Examples:

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "apps/doctor/line.h"
+#include "apps/doctor/machine_facts.h"
 #include "apps/doctor/memory.h"
 #include "apps/doctor/pickle.h"
 #include "apps/doctor/tables.h"
@@ -21,7 +22,7 @@ constexpr std::size_t kLongestLine = 4096;  // of a line, what is looked at
 bool binary(std::string_view text) { return text.substr(0, 4096).find('\0') != std::string_view::npos; }
 
 // Owners of words behind those of the rules.
-enum Owner { kKnown, kJob, kRas, kTable, kTrouble, kPart, kMemory, kOwners };
+enum Owner { kKnown, kJob, kRas, kTable, kTrouble, kPart, kMemory, kPitfall, kTool, kOwners };
 
 // Lines with one of these are of a known kind even where no rule finds anything in them.
 constexpr std::string_view kKinds[] = {" NCCL ",    "NVRM",      "SXid",   "mlx5",   "[rank", "[Rank", "ProcessGroup",
@@ -58,6 +59,8 @@ Evidence::Evidence(std::vector<Rule> rules) : rules_(std::move(rules)), counts_(
   for (const std::string_view word : trouble_words()) words_.add(word, owner(kTrouble));
   for (const std::string_view word : kPartWords) words_.add(word, owner(kPart));
   words_.add("by PyTorch", owner(kMemory));
+  for (const std::string_view word : Pitfalls::words()) words_.add(word, owner(kPitfall));
+  for (const std::string_view word : ToolStates::words()) words_.add(word, owner(kTool));
   words_.build();
   hit_.assign(rules_.size() + kOwners, 0);
 }
@@ -116,6 +119,7 @@ void Evidence::add_text(const std::string& file, std::string_view text) {
   if (const auto first = text.find_first_not_of(" \t\r\n");
       first != std::string_view::npos && text[first] == '{' && add_dump(file, json::parse(text, nullptr, false)))
     return;
+  judge_machine(file, text);
   int number = 0;
   while (!text.empty()) {
     const auto end = text.find('\n');
@@ -128,6 +132,11 @@ void Evidence::add_text(const std::string& file, std::string_view text) {
       line.remove_prefix(part == std::string_view::npos ? line.size() : part + 1);
     }
   }
+}
+
+void Evidence::judge_machine(const std::string& file, std::string_view text) {
+  for (MachineFact& one : machine_facts(file, text))
+    found(one.rule, {.file = file, .text = std::move(one.text), .source = "topology", .line = one.line});
 }
 
 void Evidence::add_line(const std::string& file, int number, std::string_view original) {
@@ -187,6 +196,11 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
         if (const auto when = moment_of(original); when && when->has_year)
           clocks_.event(std::string(line.text.substr(at, line.text.find_first_of(" -", at + 7) - at)),
                         std::string(process->host), when->seconds);
+  }
+  if (hit(kTool)) tools_.line(line.text, file, number);
+  if (hit(kPitfall)) {
+    if (!process) process = process_of(line.text);
+    pitfalls_.line(line, *process, file, number);
   }
   if (hit(kRas)) understood = ras_.line(line.text, file, number) || understood;
   if (hit(kTable)) {
@@ -315,6 +329,8 @@ void Evidence::finish() {
   const Finder finder = [this](std::string_view id, Fact fact) { found(id, std::move(fact)); };
   job_.finish(finder);
   ras_.finish(finder);
+  pitfalls_.finish(finder);
+  tools_.finish(finder);
   recorder_.finish(finder);
   traces_.finish(finder);
   records_.finish(finder);

@@ -10,10 +10,12 @@
 #include "apps/doctor/fact.h"
 #include "apps/doctor/job.h"
 #include "apps/doctor/parts.h"
+#include "apps/doctor/pitfalls.h"
 #include "apps/doctor/ras.h"
 #include "apps/doctor/recorder.h"
 #include "apps/doctor/records.h"
 #include "apps/doctor/rules.h"
+#include "apps/doctor/tool_states.h"
 #include "apps/doctor/traces.h"
 #include "apps/doctor/trouble.h"
 #include "apps/doctor/words.h"
@@ -70,6 +72,7 @@ class Evidence {
   void settle_times();
   void settle_unknown();
   void fragmented(const std::string& file, int number, std::string_view original);
+  void judge_machine(const std::string& file, std::string_view text);
   void keep_unknown(const std::string& file, int number, std::string_view original);
 
   std::vector<Rule> rules_;
@@ -83,6 +86,8 @@ class Evidence {
   Job job_;
   Parts parts_;
   Ras ras_;
+  Pitfalls pitfalls_;
+  ToolStates tools_;
   Recorder recorder_;
   Clocks clocks_;
   Traces traces_;

@@ -53,6 +53,7 @@ class Hardware {
     iommu();
     modules_and_files();
     nvidia_smi();
+    bindings();
     bridges();
     versions();
   }
@@ -167,6 +168,11 @@ class Hardware {
       found_({true, "F009", "RDMA devices are not in this container", "/dev/infiniband",
               fmt::format("{} RDMA devices, no /dev/infiniband/uverbs*", rdma_),
               "docker --device /dev/infiniband; Kubernetes: the RDMA device plugin", "ibv_devinfo"});
+    const std::string verbs = "/dev/infiniband/uverbs0";
+    if (rdma_ > 0 && run("test -e " + verbs) && !run("test -w " + verbs))
+      found_({true, "P06", "This user or group may not open the RDMA devices", verbs, "not writable for this process",
+              "docker --group-add <gid of the file>, or --user; udev rule of the rdma group",
+              "ls -ln /dev/infiniband; id"});
     if (nvidia_ > 0 && !driver.empty()) {
       const auto files = list("/dev");
       const auto there = std::ranges::count_if(files, [](const std::string& name) {
@@ -215,6 +221,31 @@ class Hardware {
               "CUDA_VISIBLE_DEVICES with GPUs of one kind", "nvidia-smi -L"});
   }
 
+  // Processes on GPUs whose CPUs are not among those of the GPU's NUMA node.
+  void bindings() {
+    const auto table = run("nvidia-smi --query-compute-apps=pid,gpu_bus_id --format=csv,noheader");
+    for (const std::string& line : split(table.value_or(""), '\n')) {
+      const auto cells = split(line, ',');
+      if (cells.size() != 2 || cells[1].size() < 12) continue;
+      std::string bus = cells[1].substr(cells[1].size() - 12);  // 00000000:19:00.0
+      for (char& c : bus) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      const auto near = cpus_of(text(kPci + bus + "/local_cpulist"));
+      const std::string status = text("/proc/" + cells[0] + "/status"), word = "Cpus_allowed_list:";
+      const auto at = status.find(word);
+      if (near.empty() || at == std::string::npos) continue;
+      std::string list = status.substr(at + word.size(), status.find('\n', at) - at - word.size());
+      list.erase(0, list.find_first_not_of(" \t"));
+      const auto allowed = cpus_of(list);
+      if (allowed.empty() || std::ranges::any_of(allowed, [&](int cpu) { return near.contains(cpu); })) continue;
+      found_(
+          {false, "P05", "A process is bound to CPUs of another NUMA node than its GPU's",
+           "/proc/" + cells[0] + "/status",
+           fmt::format("process {} of GPU {} may run on CPUs {}, the GPU is near others", cells[0], bus, list),
+           "numactl --cpunodebind=<the GPU's node> --membind, torchrun --numa-binding=node, Slurm --gpu-bind=closest",
+           "taskset -cp " + cells[0] + "; cat " + kPci + bus + "/local_cpulist"});
+    }
+  }
+
   // Only root reads the capabilities of bridges.
   void bridges() {
     if (virtual_ || (gpus_ == 0 && rdma_ == 0)) return;
@@ -255,7 +286,7 @@ class Hardware {
     }
   }
 
-  std::optional<std::string> run(const char* command) const {
+  std::optional<std::string> run(const std::string& command) const {
     return probes_.run ? probes_.run(command) : std::nullopt;
   }
 

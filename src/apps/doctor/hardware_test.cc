@@ -160,5 +160,40 @@ TEST(Hardware, WithoutRootItSaysWhatRootWouldAdd) {
   EXPECT_NE(report.notes[0].find("as root it would also read"), std::string::npos);
 }
 
+bool names(const report::DoctorReport& report, const char* id) {
+  for (const auto* list : {&report.roots, &report.slow})
+    for (const auto& f : *list)
+      if (f.id == id) return true;
+  return false;
+}
+
+TEST(Hardware, AProcessOnTheOtherNumaNodeThanItsGpuIsNamed) {
+  Files files = healthy();
+  files["/sys/bus/pci/devices/0000:1b:00.0/local_cpulist"] = "0-47,96-143\n";
+  files["/proc/4711/status"] = "Name:\tpython\nCpus_allowed_list:\t48-95\nMems_allowed_list:\t0-1\n";
+  const Files tools = {{"nvidia-smi --query-compute-apps", "4711, 00000000:1B:00.0\n"}};
+  EXPECT_TRUE(names(examine(machine(files, tools)), "P05"));
+  files["/proc/4711/status"] = "Cpus_allowed_list:\t8-15\n";
+  EXPECT_FALSE(names(examine(machine(files, tools)), "P05"));
+}
+
+TEST(Hardware, RdmaDevicesThatThisUserMayNotOpenAreNamed) {
+  const Files there = {{"test -e", ""}}, both = {{"test -e", ""}, {"test -w", ""}};
+  EXPECT_TRUE(names(examine(machine(healthy(), there)), "P06"));
+  EXPECT_FALSE(names(examine(machine(healthy(), both)), "P06"));
+}
+
+TEST(Hardware, AContainerWithoutSharedMemoryAndAnOldCongestionControlAreNamed) {
+  Files files = healthy();
+  files["/dev/null"] = "";
+  EXPECT_TRUE(names(examine(machine(files)), "F012"));
+  files["/dev/shm/x"] = "";
+  files["/proc/sys/net/ipv4/tcp_congestion_control"] = "reno\n";
+  EXPECT_FALSE(names(examine(machine(files)), "F012"));
+  EXPECT_TRUE(names(examine(machine(files)), "P07"));
+  files["/proc/sys/net/ipv4/tcp_congestion_control"] = "bbr\n";
+  EXPECT_FALSE(names(examine(machine(files)), "P07"));
+}
+
 }  // namespace
 }  // namespace weft::doctor

@@ -101,6 +101,11 @@ class Examination {
     if (const auto size = probes_.file_system_size("/dev/shm"); size && *size < kLeastShm)
       add(true, "F012", "/dev/shm too small", "/dev/shm", fmt::format("{:.0f} MiB", *size / 1048576),
           "docker --shm-size=1g or --ipc=host; Kubernetes: emptyDir with medium Memory", "df -h /dev/shm");
+    const auto devices = probes_.list("/dev");
+    const auto there = [&](const char* name) { return std::ranges::find(devices, name) != devices.end(); };
+    if (there("null") && !there("shm"))
+      add(true, "F012", "There is no /dev/shm", "/dev", "ranks of one host share no memory",
+          "docker --ipc=host or --shm-size=1g; Kubernetes: emptyDir with medium Memory at /dev/shm", "df -h /dev/shm");
     const auto limits = read("/proc/self/limits");
     if (!limits) return;
     const bool rdma = !probes_.list("/sys/class/infiniband").empty();
@@ -161,6 +166,11 @@ class Examination {
       add(false, "F008", "Small TCP buffers beside a fast interface", "/proc/sys/net/core/rmem_max",
           trimmed(*buffers) + " bytes", "sysctl net.core.rmem_max=16777216 net.core.wmem_max=16777216",
           "sysctl net.core.rmem_max net.core.wmem_max");
+    static constexpr std::string_view kOld[] = {"reno", "vegas", "westwood", "bic", "hybla", "veno", "illinois"};
+    if (const auto control = read("/proc/sys/net/ipv4/tcp_congestion_control");
+        control && std::ranges::find(kOld, trimmed(*control)) != std::end(kOld))
+      add(false, "P07", "An old congestion control of TCP", "/proc/sys/net/ipv4/tcp_congestion_control",
+          trimmed(*control), "sysctl net.ipv4.tcp_congestion_control=cubic", "sysctl net.ipv4.tcp_congestion_control");
     if (const auto range = read("/proc/sys/net/ipv4/ip_local_port_range")) {
       std::istringstream words(*range);
       int low = 0, high = 0;

@@ -16,6 +16,7 @@ using nlohmann::json;
 
 struct Call {
   std::string name, sizes, type, state;
+  bool message = false;  // between two ranks of the group
 };
 // Calls of one rank, by group.
 using Calls = std::map<std::string, std::vector<Call>>;
@@ -62,7 +63,35 @@ Job healthy(std::mt19937& random) {
             {name[0] == 't' ? (i % 2 == 0 ? "nccl:all_reduce" : "nccl:_all_gather_base")
                             : (i % 3 == 0 ? "nccl:all_reduce" : "nccl:_reduce_scatter_base"),
              "[[" + std::to_string(1024 * (i + 1)) + "]]", "Float", "completed"});
+  // Microbatches from every pipeline stage to the next: of two neighbours one sends first, the other receives first.
+  const int messages = std::uniform_int_distribution<>(0, 4)(random);
+  for (int rank = 0; rank < job.ranks; ++rank)
+    for (const auto& [name, members] : job.groups(rank)) {
+      if (name[0] != 'p') continue;
+      const auto stage = std::ranges::find(members, rank) - members.begin();
+      for (int i = 0; i < messages; ++i) {
+        const auto add = [&](const char* what, std::ptrdiff_t peer) {
+          job.calls[static_cast<std::size_t>(rank)][name].push_back(
+              {"nccl:" + std::string(what) + " " + std::to_string(stage) + (what[0] == 's' ? "->" : "<-") +
+                   std::to_string(peer),
+               "[[4096]]", "BFloat16", "completed", true});
+        };
+        if (stage > 0) add("recv", stage - 1);
+        if (stage + 1 < std::ssize(members)) add("send", stage + 1);
+      }
+    }
   return job;
+}
+
+// A dump that was asked for while the job ran: in some groups all ranks are in their next call.
+void pause_in_calls(Job& job, std::mt19937& random) {
+  std::map<std::string, bool> paused;
+  for (int rank = 0; rank < job.ranks; ++rank)
+    for (const auto& [name, members] : job.groups(rank)) {
+      if (!paused.contains(name)) paused[name] = random() % 4 == 0;
+      if (paused[name])
+        job.calls[static_cast<std::size_t>(rank)][name].push_back({"nccl:all_reduce", "[[99]]", "Float", "started"});
+    }
 }
 
 std::string dump_of(const Job& job, int rank, int first_kept) {
@@ -70,22 +99,23 @@ std::string dump_of(const Job& job, int rank, int first_kept) {
   int record = 0;
   for (const auto& [name, members] : job.groups(rank)) {
     config[name] = {{"name", name}, {"desc", name}, {"ranks", json(members).dump()}};
-    int sequence = 0;
+    int sequence = 0, message = 0;
     for (const Call& call : job.calls[static_cast<std::size_t>(rank)].at(name)) {
-      if (++sequence <= first_kept) continue;  // the ring buffer has lost it
+      ++(call.message ? message : sequence);
+      if (!call.message && sequence <= first_kept) continue;  // the ring buffer has lost it
       entries.push_back({{"record_id", record++},
                          {"pg_id", 0},
                          {"process_group", {name, "desc"}},
                          {"collective_seq_id", sequence},
-                         {"p2p_seq_id", 0},
-                         {"op_id", sequence},
+                         {"p2p_seq_id", message},
+                         {"op_id", sequence + message},
                          {"profiling_name", call.name},
                          {"input_sizes", json::parse(call.sizes)},
                          {"output_sizes", json::parse(call.sizes)},
                          {"input_dtypes", {call.type}},
                          {"state", call.state},
                          {"retired", call.state == "completed"},
-                         {"is_p2p", false}});
+                         {"is_p2p", call.message}});
     }
   }
   return json({{"version", "2.5"}, {"rank", rank}, {"pg_config", config}, {"entries", entries}}).dump();
@@ -118,7 +148,9 @@ Injected inject(Job& job, std::mt19937& random) {
   auto groups = job.groups(fault.rank);
   fault.group = std::next(groups.begin(), pick(static_cast<int>(groups.size())))->first;
   auto& calls = job.calls[static_cast<std::size_t>(fault.rank)][fault.group];
-  const auto at = static_cast<std::size_t>(pick(static_cast<int>(calls.size())));
+  // A collective: messages have faults of their own.
+  const auto collectives = static_cast<int>(std::ranges::count(calls, false, &Call::message));
+  const auto at = static_cast<std::size_t>(pick(collectives));
   fault.call = static_cast<std::int64_t>(at) + 1;
   switch (pick(6)) {
     case 0:
@@ -146,8 +178,9 @@ Injected inject(Job& job, std::mt19937& random) {
       for (int rank : groups.at(fault.group)) {
         if (rank == fault.rank) continue;
         for (auto& [name, own] : job.calls[static_cast<std::size_t>(rank)])
-          if (name != fault.group && !own.empty() && own.size() > 1) {
-            stall(job, name, rank, own.size() - 1, fault.rank);
+          if (const auto calls_of_all = static_cast<std::size_t>(std::ranges::count(own, false, &Call::message));
+              name != fault.group && calls_of_all > 1) {
+            stall(job, name, rank, calls_of_all - 1, fault.rank);
             break;
           }
         break;
@@ -162,14 +195,13 @@ Injected inject(Job& job, std::mt19937& random) {
   return fault;
 }
 
-TEST(Recorder, BlamesTheRightRankAndCallInInjectedFaults) {
-  const unsigned seed = 37;
+// In how many of `cases` jobs with one fault the doctor blames the right rank and call.
+int right_of(unsigned seed, int cases) {
   std::mt19937 random(seed);
   const auto rules = shipped_rules();
-  ASSERT_TRUE(rules);
-  constexpr int kCases = 300;
+  if (!rules) return 0;
   int right = 0;
-  for (int i = 0; i < kCases; ++i) {
+  for (int i = 0; i < cases; ++i) {
     Job job = healthy(random);
     const Injected fault = inject(job, random);
     const int lost = std::uniform_int_distribution<>(0, 1)(random);  // calls that every ring buffer has lost
@@ -195,22 +227,41 @@ TEST(Recorder, BlamesTheRightRankAndCallInInjectedFaults) {
           static_cast<long long>(fault.call), report.verdict.c_str(),
           report.roots.empty() || report.roots[0].evidence.empty() ? "" : report.roots[0].evidence[0].text.c_str());
   }
-  std::printf("seed %u: the right rank and call in %d of %d (%.1f %%)\n", seed, right, kCases, 100.0 * right / kCases);
-  EXPECT_GE(right, kCases * 99 / 100);
+  std::printf("seed %u: the right rank and call in %d of %d (%.1f %%)\n", seed, right, cases, 100.0 * right / cases);
+  return right;
 }
 
-TEST(Recorder, HealthyDumpsHaveNoRoot) {
-  std::mt19937 random(38);
+// In how many healthy jobs somebody is blamed.
+int blamed_of(unsigned seed, int cases) {
+  std::mt19937 random(seed);
   const auto rules = shipped_rules();
-  ASSERT_TRUE(rules);
-  for (int i = 0; i < 20; ++i) {
-    const Job job = healthy(random);
+  if (!rules) return cases;
+  int blamed = 0;
+  for (int i = 0; i < cases; ++i) {
+    Job job = healthy(random);
+    if (i % 2 == 1) pause_in_calls(job, random);
     Evidence evidence(*rules);
     for (int rank = 0; rank < job.ranks; ++rank)
       evidence.add_text("rank_" + std::to_string(rank), dump_of(job, rank, 0));
     evidence.finish();
-    EXPECT_TRUE(diagnose(evidence).roots.empty());
+    const auto report = diagnose(evidence);
+    if (report.roots.empty()) continue;
+    ++blamed;
+    std::printf("case %d: %s: %s\n", i, report.roots[0].id.c_str(),
+                report.roots[0].evidence.empty() ? "" : report.roots[0].evidence[0].text.c_str());
   }
+  std::printf("seed %u: of %d healthy jobs %d are blamed\n", seed, cases, blamed);
+  return blamed;
+}
+
+TEST(Recorder, BlamesTheRightRankAndCallInInjectedFaults) { EXPECT_GE(right_of(37, 300), 297); }
+
+TEST(Recorder, HealthyDumpsHaveNoRoot) { EXPECT_EQ(blamed_of(38, 40), 0); }
+
+// `make dumps`
+TEST(Recorder, DISABLED_ManyGeneratedJobs) {
+  EXPECT_GE(right_of(41, 3000), 2970);
+  EXPECT_EQ(blamed_of(42, 1000), 0);
 }
 
 // A dump of one rank of a pipeline whose group is {3, 7, 11, 15}: peers are counted within it.

@@ -38,6 +38,7 @@ struct ClusterOptions {
   std::string iommu;         // "off", "pt", "on"; empty: not said, counts as off
   std::string tlb;           // of GPUs' memory management: "hit", "miss"; empty: not said, counts as hit
   std::string acs, peermem;  // "on", "off"; empty: not said, count as off and on
+  std::string p2p, gdr;      // how far GPUs reach each other and NICs reach them: "loc" … "sys"; see peer_access.h
 };
 
 // `options.nodes` copies of `node` over switches of `options.network`'s kind. NICs are spread evenly over those of the

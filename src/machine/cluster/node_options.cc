@@ -159,6 +159,8 @@ Status apply_host_settings(const Catalog& catalog, const ClusterOptions& options
   for (const DeviceId cpu : cpus) {
     if (!options.iommu.empty()) node.set_fact(cpu, "iommu", options.iommu);
     if (!options.acs.empty()) node.set_fact(cpu, "acs", options.acs);
+    if (!options.p2p.empty()) node.set_fact(cpu, "p2p", options.p2p);
+    if (!options.gdr.empty()) node.set_fact(cpu, "gdr", options.gdr);
     if (!options.peermem.empty()) node.set_fact(cpu, "peermem", options.peermem);
   }
   return {};

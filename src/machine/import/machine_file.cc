@@ -2,8 +2,10 @@
 
 #include "base/job_text.h"
 #include "machine/import/ibnetdiscover.h"
+#include "machine/import/lstopo.h"
 #include "machine/import/nccl_graph.h"
 #include "machine/import/nccl_xml.h"
+#include "machine/import/node_labels.h"
 #include "machine/import/nvidia_smi.h"
 #include "machine/import/rocm_smi.h"
 #include "machine/import/slurm.h"
@@ -23,6 +25,10 @@ Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view 
     return MachineFile{{}, std::move(tree), {}};
   }
   if (!topology.empty()) return bad_input("topology={}: only Slurm's topology.yaml has several topologies", topology);
+  if (is_node_labels(text)) {
+    WEFT_TRY(NetworkTree tree, parse_node_labels(name, text));
+    return MachineFile{{}, std::move(tree), {}};
+  }
   const std::string_view start = trimmed(text);
   const bool xml = start.starts_with('<') || name.ends_with(".xml"),
              json = start.starts_with('{') || name.ends_with(".json");
@@ -37,11 +43,12 @@ Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view 
     WEFT_TRY(NetworkTree tree, parse_slurm(name, text));
     return MachineFile{{}, std::move(tree), {}};
   }
+  if (is_lstopo(text)) return machine(parse_lstopo(catalog, name, text));
   if (is_rocm_smi(text)) return machine(parse_rocm_smi(catalog, name, text));
   if (is_nvidia_smi(text)) return machine(parse_nvidia_smi(catalog, name, text));
   return bad_input(
       "{}:1: none of the forms weft reads: NCCL topology XML, weft JSON, nvidia-smi topo -m, rocm-smi --showtopo, "
-      "hwloc XML, Slurm topology.conf and topology.yaml, ibnetdiscover",
+      "hwloc XML and lstopo, Slurm topology.conf and topology.yaml, ibnetdiscover, labels of Kubernetes nodes",
       name);
 }
 

@@ -18,7 +18,7 @@ struct MachineFile {
 
 // Reads a file of any form weft knows, recognised by its contents: weft JSON, NCCL system and graph dumps,
 // `nvidia-smi topo -m`, `rocm-smi --showtopo`, Slurm topology.conf and topology.yaml
-// (of which `topology` names one of several, see slurm.h), `ibnetdiscover`.
+// (of which `topology` names one of several, see slurm.h), `ibnetdiscover`, labels of Kubernetes nodes.
 // Errors (bad input): names the file, and the line where the form is known; none of these forms.
 Result<MachineFile> read_machine_file(const Catalog& catalog, const std::filesystem::path& file,
                                       std::string_view topology = {});

@@ -115,7 +115,9 @@ class Writer {
     }
   }
 
-  static bool is_host_setting(std::string_view key) { return key == "iommu" || key == "acs" || key == "peermem"; }
+  static bool is_host_setting(std::string_view key) {
+    return key == "iommu" || key == "acs" || key == "peermem" || key == "p2p";
+  }
   // A device that came from such a file has at least one of these.
   static constexpr const char* kPciFacts[] = {"class", "vendor", "device", "subsystem_vendor", "subsystem_device",
                                               "keep",  "coll"};

@@ -45,6 +45,7 @@ Result<Topology> cluster_of(const Catalog& catalog, const NetworkTree& tree, con
       d.node = index;
       if (d.kind == DeviceKind::kNic) d.port_rate = edge.rate_ab;
       if (d.kind == DeviceKind::kCpu) d.facts.set("name", host.name);
+      if (d.kind == DeviceKind::kCpu && index == 0 && !tree.assumed.empty()) d.facts.set("assumed", tree.assumed);
       cluster.add(std::move(d));
     }
     for (Link link : node.links()) {

@@ -22,6 +22,7 @@ struct NetworkTree {
   std::vector<std::string> switches;
   std::vector<Host> hosts;
   std::vector<Trunk> trunks;
+  std::string assumed;  // what the file left open, a sentence for findings(); empty: nothing
 };
 
 // The cluster: a copy of `node` for every host, which is called so in the fact "name" of its CPUs. Where the tree does

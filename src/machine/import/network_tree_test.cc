@@ -1,4 +1,5 @@
 #include "machine/import/network_tree.h"
+#include "machine/import/node_labels.h"
 
 #include <gtest/gtest.h>
 
@@ -121,6 +122,55 @@ TEST(Kubernetes, NodesCarryTheirSwitches) {
                        "    network.topology.nvidia.com/leaf: leaf1\n    network.topology.nvidia.com/spine: spine0\n"),
             std::string::npos);
   EXPECT_EQ(to_kubernetes(*load_machine("dgx-h100")).error().message, "'dgx-h100' has no network switches");
+}
+
+TEST(Kubernetes, WhatIsWrittenIsReadAsTheSameTree) {
+  const auto text = to_kubernetes(*load_machine("dgx-h100:nodes=64,tiers=2"));
+  ASSERT_TRUE(text && is_node_labels(*text));
+  const auto tree = parse_node_labels("nodes.yaml", *text);
+  ASSERT_TRUE(tree) << tree.error().message;
+  EXPECT_EQ(tree->hosts.size(), 64u);
+  EXPECT_EQ(tree->switches, (std::vector<std::string>{"leaf0", "leaf1", "spine0"}));
+  EXPECT_EQ(tree->trunks.size(), 2u);
+  EXPECT_TRUE(tree->assumed.empty());
+}
+
+// kubectl sorts keys: labels come before the name, and others have names, too.
+TEST(Kubernetes, ListsOfKubectlAreReadInYamlAndJson) {
+  const auto yaml = parse_node_labels("n.yaml",
+                                      "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n"
+                                      "    labels:\n      network.topology.nvidia.com/leaf: s1\n    name: a1\n"
+                                      "  status:\n    images:\n    - names:\n      - x\n"
+                                      "- apiVersion: v1\n  kind: Node\n  metadata:\n    labels:\n"
+                                      "      network.topology.nvidia.com/leaf: \"s2\"\n    name: a2\n"
+                                      "- apiVersion: v1\n  kind: Node\n  metadata:\n    name: control\n");
+  ASSERT_TRUE(yaml) << yaml.error().message;
+  ASSERT_EQ(yaml->hosts.size(), 2u);
+  EXPECT_EQ(yaml->hosts[1].name, "a2");
+  EXPECT_EQ(yaml->assumed, "1 of 3 Kubernetes nodes have no label network.topology.nvidia.com/leaf and are left out");
+  const auto json = parse_node_labels("n.json",
+                                      "{\n \"items\": [\n  {\n   \"metadata\": {\n    \"labels\": {\n"
+                                      "     \"cloud.google.com/gce-topology-block\": \"b\",\n"
+                                      "     \"cloud.google.com/gce-topology-subblock\": \"sb\"\n    },\n"
+                                      "    \"name\": \"gke-1\"\n   }\n  }\n ]\n}\n");
+  ASSERT_TRUE(json) << json.error().message;
+  EXPECT_EQ(json->hosts[0].name, "gke-1");
+  EXPECT_EQ(json->switches, (std::vector<std::string>{"sb", "b"}));
+}
+
+TEST(Kubernetes, TheTableOfShowLabelsIsRead) {
+  const auto tree =
+      parse_node_labels("n.txt",
+                        "NAME   STATUS  ROLES   AGE  VERSION  LABELS\n"
+                        "ip-1   Ready   <none>  3d   v1.31    arch=amd64,topology.k8s.aws/network-node-layer-2=nn-7,"
+                        "topology.k8s.aws/network-node-layer-3=nn-9\n"
+                        "ip-2   Ready   <none>  3d   v1.31    topology.k8s.aws/network-node-layer-3=nn-9,"
+                        "topology.k8s.aws/network-node-layer-2=nn-7\n");
+  ASSERT_TRUE(tree) << tree.error().message;
+  EXPECT_EQ(tree->hosts.size(), 2u);
+  EXPECT_EQ(tree->switches, (std::vector<std::string>{"nn-9", "nn-7"}));
+  EXPECT_EQ(parse_node_labels("n.txt", "NAME LABELS\na b=c\n").error().message,
+            "n.txt:1: no node has a label network.topology.nvidia.com/leaf, or Google's or Amazon's of topology");
 }
 
 constexpr std::string_view kIb =

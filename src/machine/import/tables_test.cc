@@ -6,6 +6,7 @@
 
 #include "base/embedded.h"
 #include "machine/findings.h"
+#include "machine/import/lstopo.h"
 #include "machine/import/machine_file.h"
 #include "machine/import/nccl_graph.h"
 #include "machine/import/nvidia_smi.h"
@@ -206,6 +207,55 @@ TEST(MachineFile, FormsAreToldApartByWhatIsInThem) {
   EXPECT_TRUE(parse_machine_file(catalog(), "f", "SwitchName=s0 Nodes=n[0-3]\n")->tree);
   const std::string unknown = parse_machine_file(catalog(), "f", "hello\n").error().message;
   EXPECT_TRUE(unknown.starts_with("f:1: none of the forms weft reads")) << unknown;
+}
+
+constexpr std::string_view kLstopo =
+    "Machine (1008GB total)\n"
+    "  Package L#0\n"
+    "    NUMANode L#0 (P#0 504GB)\n"
+    "    L3 L#0 (105MB) + Core L#0 + PU L#0 (P#0)\n"
+    "    HostBridge\n"
+    "      PCIBridge\n"
+    "        PCIBridge\n"
+    "          PCI 19:00.0 (3D)\n"
+    "            CoProc(CUDA) \"cuda0\"\n"
+    "        PCIBridge\n"
+    "          PCI 18:00.0 (InfiniBand)\n"
+    "            Net \"ib0\"\n"
+    "            OpenFabrics \"mlx5_0\"\n"
+    "    HostBridge\n"
+    "      PCIBridge\n"
+    "        PCI 3b:00.0 (3D)\n"
+    "      PCIBridge\n"
+    "        PCI 02:00.0 (Ethernet)\n"
+    "          Net \"eno1\"\n"
+    "  Package L#1\n"
+    "    NUMANode L#1 (P#1 504GB)\n"
+    "    HostBridge\n"
+    "      PCIBridge\n"
+    "        PCI 9b:00.0 (3D)\n"
+    "          CoProc(CUDA) \"cuda2\"\n";
+
+TEST(Lstopo, DevicesAreAsFarAsTheirCommonBridge) {
+  ASSERT_TRUE(is_lstopo(kLstopo));
+  const auto t = parse_lstopo(*Catalog::shipped(), "lstopo.txt", kLstopo);
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(t->devices_of(DeviceKind::kGpu).size(), 3u);
+  ASSERT_EQ(t->devices_of(DeviceKind::kNic).size(), 1u);  // eno1 is no RDMA device, and another one is
+  const Routes routes(*t);
+  const auto gpus = t->devices_of(DeviceKind::kGpu);
+  const DeviceId nic = t->devices_of(DeviceKind::kNic)[0];
+  EXPECT_EQ(routes.wire_path(gpus[0], nic).type, PathType::kPix);
+  EXPECT_EQ(routes.wire_path(gpus[1], nic).type, PathType::kPhb);
+  EXPECT_EQ(routes.wire_path(gpus[2], nic).type, PathType::kSys);
+  EXPECT_EQ(t->device(nic).model, "mlx5_0");
+}
+
+TEST(Lstopo, AMachineWithoutGpusIsRefused) {
+  EXPECT_EQ(parse_lstopo(*Catalog::shipped(), "l.txt", "Machine (8GB)\n  HostBridge\n    PCI 00:02.0 (VGA)\n")
+                .error()
+                .message,
+            "l.txt:1: lstopo lists no GPU: no PCI device is (3D) or has a CoProc");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "plan/tune/tune.h"
 
 #include <algorithm>
+#include <climits>
 
 #include "base/text.h"
 #include "plan/collectives/registry.h"
@@ -55,6 +56,8 @@ schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, 
   constexpr Bytes kLine = 64;
   if (q.slice > 0 && plan.slice_bytes > 0)
     plan.slice_bytes = std::min(std::max(q.slice / kLine, Bytes{1}) * kLine, q.can.slot_data(protocol));
+  if (q.most_slice > 0 && plan.slice_bytes > 0 && protocol == Protocol::kSimple)
+    plan.slice_bytes = std::min(plan.slice_bytes, std::max(q.most_slice / kLine, Bytes{1}) * kLine);
   return plan;
 }
 
@@ -63,10 +66,13 @@ schedule::Plan plan_of(const Question& q, const schedule::Algorithm& algorithm, 
 std::vector<int> channel_counts(const cost::MachineView& machine, const Question& q, int connections,
                                 const Ways& ways) {
   if (q.channels > 0) return {q.channels};
-  if (!machine.costs().gpu()) return {1};
+  const int most = q.most_channels > 0 ? q.most_channels : INT_MAX,
+            least = std::min(std::max(1, q.least_channels), most);
+  if (!machine.costs().gpu()) return {least};
   std::vector<int> counts{1, 2, 4, 8, 16};
   for (const int times : {1, 2})
     if (ways.equally() > 0) counts.push_back(times * ways.equally());
+  for (int& count : counts) count = std::clamp(count, least, most);
   std::ranges::sort(counts);
   counts.erase(std::ranges::unique(counts).begin(), counts.end());
   std::erase_if(counts, [&](int c) { return c * connections > q.can.max_strands; });
@@ -78,7 +84,8 @@ std::vector<int> channel_counts(const cost::MachineView& machine, const Question
 std::vector<schedule::Plan> slicings(const cost::MachineView& machine, const Question& q, const schedule::Plan& plan) {
   std::vector<schedule::Plan> all{plan};
   if (!machine.costs().gpu() || plan.protocol != Protocol::kSimple || q.slice > 0) return all;
-  const Bytes most = std::min(q.can.slot_data(plan.protocol), schedule::cut_of(q.task, plan).piece);
+  Bytes most = std::min(q.can.slot_data(plan.protocol), schedule::cut_of(q.task, plan).piece);
+  if (q.most_slice > 0) most = std::min(most, q.most_slice);
   for (Bytes slice = 2 * plan.slice_bytes; slice <= most; slice *= 2) {
     all.push_back(plan);
     all.back().slice_bytes = slice;
@@ -243,9 +250,14 @@ Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Qu
     WEFT_TRY(const Protocol forced, protocol::parse_protocol(q.protocol));
     protocols = {forced};
   }
+  if (q.algorithm.empty())
+    std::erase_if(algorithms, [&](const schedule::Algorithm* a) { return !q.algorithms.allows(a->name); });
+  if (q.protocol.empty())
+    std::erase_if(protocols, [&](Protocol p) { return !q.protocols.allows(protocol::traits(p).name); });
   std::vector<Candidate> all;
   // Over a network without switches that reduce, doing their part in software is never wanted unless asked for.
-  if (q.algorithm.empty() && machine.costs().network() && !(q.can.aggregation && q.can.virtual_time))
+  const bool asked_for = !q.algorithm.empty() || (q.algorithms.limits() && !q.algorithms.all_but);
+  if (!asked_for && machine.costs().network() && !(q.can.aggregation && q.can.virtual_time))
     std::erase_if(algorithms, [](const schedule::Algorithm* a) { return a->needs.aggregation || a->needs.multicast; });
   const Ways ways{ring_orders(machine, q.task.ranks), uneven_nodes(machine, q.task.ranks)};
   const bool bounded = only_the_fastest && !calls_overlap(machine, q);  // by the time of one call
@@ -259,6 +271,10 @@ Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Qu
           at_most = std::min(at_most.value_or(ranking_time(c)), ranking_time(c));
       }
   }
+  if (all.empty() && (q.algorithms.limits() || q.protocols.limits()))
+    return bad_input("{} is not done by algorithms {} with protocols {} on this machine",
+                     schedule::name(q.task.collective), q.algorithms.limits() ? q.algorithms.text() : "of any name",
+                     q.protocols.limits() ? q.protocols.text() : "of any name");
   if (all.empty()) {
     const std::string what = q.algorithm.empty() ? "no algorithm" : "algorithm '" + q.algorithm + "' does not";
     return bad_input("{} run{} with protocol '{}' on this machine", what, q.algorithm.empty() ? "s" : "", q.protocol);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/name_filter.h"
 #include "plan/cost/estimate.h"
 
 namespace weft::tune {
@@ -16,8 +17,12 @@ struct Question {
   // Forced; empty or 0: free.
   std::string algorithm, protocol;
   int channels = 0;
-  Bytes slice = 0;   // of data in one message, at most
-  Duration staging;  // of every plan, see there
+  // Of what is not forced: algorithms and protocols that may be chosen, and bounds of the number of channels, 0: none.
+  NameFilter algorithms = {}, protocols = {};
+  int least_channels = 0, most_channels = 0;
+  Bytes most_slice = 0;  // of data in one message of protocol Simple; 0: what slots hold
+  Bytes slice = 0;       // of data in one message, at most
+  Duration staging;      // of every plan, see there
 };
 
 // One way to do it: an algorithm with a protocol, and the number of channels that suits them best.

@@ -345,8 +345,8 @@ struct Recognised {
   Settings settings;
 };
 
-Result<Recognised> recognised_yaml(std::string_view file, std::string_view text) {
-  WEFT_TRY(Settings settings, yaml_settings(file, text));
+Result<Recognised> recognised_yaml(std::string_view file, std::string_view text, Config& config) {
+  WEFT_TRY(Settings settings, yaml_settings(file, text, config.assumed));
   std::string format;
   if (settings.has("model._target_") || settings.has("step_scheduler.global_batch_size"))
     format = "Automodel";
@@ -390,7 +390,7 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
                          contains(text, "--per_device_train_batch_size") || contains(text, "--model_name_or_path") ||
                          contains(text, "--micro-batch-size");
   if (!script && !arguments) {
-    auto yaml = recognised_yaml(file, text);
+    auto yaml = recognised_yaml(file, text, config);
     const bool named = file.ends_with(".yaml") || file.ends_with(".yml");
     if (yaml ? !yaml->format.empty() : named) return yaml;
   }

@@ -2,6 +2,10 @@
 
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "base/models/model.h"
 
@@ -210,6 +214,30 @@ model:
   ASSERT_TRUE(c.model);
   EXPECT_EQ(c.model->seq, 2048);
   EXPECT_EQ(c.model->vocab, 32000);
+}
+
+TEST(Config, FilesUnderDefaultsAreComposedInTheirOrder) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / ("defaults" + std::to_string(getpid()));
+  fs::create_directories(folder / "model");
+  const auto write = [&](const char* name, const char* text) { std::ofstream(folder / name) << text; };
+  write("base.yaml", "trainer: {num_nodes: 2, precision: bf16}\nmodel: {micro_batch_size: 4, global_batch_size: 64}\n");
+  write("model/small.yaml",
+        "tensor_model_parallel_size: 2\nnum_layers: 8\nhidden_size: 64\nnum_attention_heads: 4\n"
+        "encoder_seq_length: 2048\n");
+  const Config c = parsed(
+      (folder / "run.yaml").string(),
+      "defaults:\n  - base\n  - model: small\n  - optional tp_overlap@model.ub_cfg:\n  - optim@model.optim: adam\n"
+      "model:\n  micro_batch_size: 1\n  pipeline_model_parallel_size: ${trainer.num_nodes}\n");
+  fs::remove_all(folder);
+  EXPECT_EQ(c.format, "NeMo");
+  EXPECT_EQ(c.numbers.at("tp"), 2);
+  EXPECT_EQ(c.numbers.at("pp"), 2);
+  EXPECT_EQ(c.numbers.at("micro-batch"), 1);  // the file's own values come last
+  EXPECT_EQ(c.numbers.at("global-batch"), 64);
+  ASSERT_TRUE(c.model);
+  ASSERT_FALSE(c.assumed.empty());
+  EXPECT_NE(c.assumed[0].find("adam.yaml is named under defaults and is not here"), std::string::npos);
 }
 
 TEST(Config, FineTuningFilesNameTheirModelAndWhatIsTrained) {

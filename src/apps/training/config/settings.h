@@ -41,8 +41,10 @@ class Settings {
 // script's path, whose folder has the files that it sources. Unset variables remain as "$NAME".
 Settings shell_settings(const std::string& file, std::string_view text, std::vector<std::string>& notes);
 // YAML with OmegaConf's ${path}, ${.sibling}, ${oc.env:NAME,default}, ${multiply:a,b} and its like.
-// Errors (bad input): file, line and what is wrong.
-Result<Settings> yaml_settings(std::string_view file, std::string_view text);
+// Hydra's `defaults:` lists are followed into the files beside `file`: "name", "group: name", "group@package: name",
+// with _self_ where it stands, else last. `notes`: gets a sentence for each that is not there. Errors (bad input):
+// file, line and what is wrong.
+Result<Settings> yaml_settings(std::string_view file, std::string_view text, std::vector<std::string>& notes);
 // TOML. Errors as above.
 Result<Settings> toml_settings(std::string_view file, std::string_view text);
 // JSON objects, nested.

@@ -1,9 +1,12 @@
 #include <yaml-cpp/yaml.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <filesystem>
+#include <optional>
 
 #include "apps/training/config/settings.h"
 #include "base/text.h"
+#include "base/text_file.h"
 
 namespace weft::training {
 namespace {
@@ -103,15 +106,124 @@ class Interpolation {
   const Settings& settings_;
 };
 
+std::string joined(const std::string& package, const std::string& name) {
+  return package.empty() ? name : name.empty() ? package : package + "." + name;
+}
+
+// Files that Hydra composes: a configuration, and what its list of defaults names.
+class Composition {
+ public:
+  Composition(Settings& settings, std::vector<std::string>& notes) : settings_(settings), notes_(notes) {}
+
+  // `package`: where the file's content belongs, unless its "# @package" says otherwise.
+  Status add(const std::filesystem::path& file, std::string_view text, std::string package, int depth = 0) {
+    if (text.starts_with("# @package ")) {
+      package = text.substr(11, text.find_first_of(" \r\n", 11) - 11);
+      if (package == "_global_") package.clear();
+    }
+    try {
+      for (const YAML::Node& document : YAML::LoadAll(std::string(text)))
+        WEFT_CHECK(add_document(file, document, package, depth));
+    } catch (const YAML::Exception& e) {
+      return bad_input("{}:{}: {}", file.string(), e.mark.line + 1, e.msg);
+    }
+    return {};
+  }
+
+ private:
+  Status add_document(const std::filesystem::path& file, const YAML::Node& document, const std::string& package,
+                      int depth) {
+    const YAML::Node defaults = document.IsMap() ? document["defaults"] : YAML::Node();
+    if (!defaults || !defaults.IsSequence()) {
+      flatten(document, package, 0, settings_);
+      return {};
+    }
+    const auto own = [&] {
+      for (const auto& entry : document)
+        if (entry.first.IsScalar() && entry.first.Scalar() != "defaults")
+          flatten(entry.second, joined(package, key_of(entry.first.Scalar())), 1, settings_);
+    };
+    bool placed = false;
+    for (const YAML::Node& one : defaults) {
+      if (one.IsScalar() && one.Scalar() == "_self_") {
+        own();
+        placed = true;
+      } else if (one.IsScalar()) {
+        WEFT_CHECK(include(file, one.Scalar(), "", package, depth));
+      } else if (one.IsMap()) {
+        for (const auto& entry : one)
+          for (const std::string& option : options_of(entry.second))
+            WEFT_CHECK(include(file, option, entry.first.Scalar(), package, depth));
+      }
+    }
+    if (!placed) own();
+    return {};
+  }
+
+  static std::vector<std::string> options_of(const YAML::Node& value) {
+    std::vector<std::string> options;
+    if (value.IsScalar() && value.Scalar() != "null") options.push_back(value.Scalar());
+    if (value.IsSequence())
+      for (const YAML::Node& one : value)
+        if (one.IsScalar()) options.push_back(one.Scalar());
+    return options;
+  }
+
+  // "optional override /group@package" and an option, or a file without a group.
+  Status include(const std::filesystem::path& file, std::string option, std::string group, std::string package,
+                 int depth) {
+    bool optional = false;
+    for (const std::string_view word : {"optional ", "override "})
+      if (group.starts_with(word)) {
+        optional = optional || word == "optional ";
+        group.erase(0, word.size());
+      }
+    std::string& named = group.empty() ? option : group;
+    std::optional<std::string> at;
+    if (const auto sign = named.find('@'); sign != std::string::npos) {
+      at = named.substr(sign + 1);
+      named.resize(sign);
+    }
+    const bool absolute = named.starts_with('/');
+    if (absolute) named.erase(0, 1);
+    std::string own = group;
+    std::ranges::replace(own, '/', '.');
+    if (absolute) package.clear();
+    package = !at                 ? joined(package, key_of(own))
+              : *at == "_global_" ? ""
+              : *at == "_here_"   ? package
+                                  : joined(package, *at);
+    if (option.ends_with(".yaml")) option.resize(option.size() - 5);
+    std::filesystem::path path;
+    std::error_code none;
+    // Groups lie beside the file, those of "/" below a folder above it.
+    for (std::filesystem::path folder = file.parent_path();; folder = folder.parent_path()) {
+      path = folder / group / (option + ".yaml");
+      if (std::filesystem::exists(path, none) || !absolute || folder == folder.parent_path()) break;
+    }
+    if (depth >= kMostFiles || ++files_ > kMostFiles) {
+      notes_.push_back(fmt::format("{} under defaults: more than {} files", path.string(), kMostFiles));
+      return {};
+    }
+    const auto text = read_text_file(path);
+    if (!text) {
+      if (!optional) notes_.push_back(fmt::format("{} is named under defaults and is not here", path.string()));
+      return {};
+    }
+    return add(path, *text, package, depth + 1);
+  }
+
+  static constexpr int kMostFiles = 64;
+  Settings& settings_;
+  std::vector<std::string>& notes_;
+  int files_ = 0;
+};
+
 }  // namespace
 
-Result<Settings> yaml_settings(std::string_view file, std::string_view text) {
+Result<Settings> yaml_settings(std::string_view file, std::string_view text, std::vector<std::string>& notes) {
   Settings raw;
-  try {
-    for (const YAML::Node& document : YAML::LoadAll(std::string(text))) flatten(document, "", 0, raw);
-  } catch (const YAML::Exception& e) {
-    return bad_input("{}:{}: {}", file, e.mark.line + 1, e.msg);
-  }
+  WEFT_CHECK(Composition(raw, notes).add(std::filesystem::path(file), text, ""));
   Settings settings;
   const Interpolation interpolation(raw);
   for (const auto& [path, value] : raw.all()) settings.set(path, interpolation.resolved(path, value));

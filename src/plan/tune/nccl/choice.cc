@@ -29,6 +29,10 @@ Status keep_named(const Question& q, std::vector<Row>& rows) {
     WEFT_TRY(const protocol::Protocol named, protocol::parse_protocol(q.protocol));
     std::erase_if(rows, [&](const Row& r) { return r.protocol != named; });
   }
+  std::erase_if(rows, [&](const Row& r) {
+    return (q.algorithm.empty() && !q.algorithms.allows(weft_name(r.algorithm))) ||
+           (q.protocol.empty() && !q.protocols.allows(protocol::traits(r.protocol).name));
+  });
   return {};
 }
 
@@ -64,6 +68,7 @@ Question forced(const Question& question, const Row& row) {
   q.protocol = protocol::traits(row.protocol).name;
   q.channels = row.channels;
   q.slice = row.slice;
+  if (q.most_slice > 0 && row.protocol == protocol::Protocol::kSimple) q.slice = std::min(q.slice, q.most_slice);
   q.staging = row.staging;
   if (const auto found = collectives::find_algorithm(q.task.collective, q.algorithm))
     q.channels = std::max(1, std::min(q.channels, q.can.max_strands / (*found)->connections_of_channel()));
@@ -131,14 +136,24 @@ Result<Candidate> choose(const cost::MachineView& machine, const System& system,
   if (!models(collective))
     return failure(Code::kUnsupported, Blame::kInput, "NCCL's tuner does not choose for {}",
                    schedule::name(collective));
-  std::vector<Row> all = rows(system, collective, question.task.elements * question.task.element_bytes);
+  System asked = system;
+  const auto bounded = [&](int channels) {
+    if (question.most_channels > 0) channels = std::min(channels, question.most_channels);
+    return std::max(channels, std::min(question.least_channels, kMostChannels));
+  };
+  asked.channels = bounded(system.channels);
+  // A list of protocols that leaves LL128 in also skips NCCL's question whether its lines stay whole.
+  if (question.protocols.limits() && question.protocols.allows("LL128")) asked.ll128 = true;
+  std::vector<Row> all = rows(asked, collective, question.task.elements * question.task.element_bytes);
   const Row* row = choice(all);
-  if (!question.algorithm.empty() || !question.protocol.empty()) {
+  if (!question.algorithm.empty() || !question.protocol.empty() || question.algorithms.limits() ||
+      question.protocols.limits()) {
     WEFT_CHECK(keep_named(question, all));
     row = best_of(all);
     if (row == nullptr)
       return failure(Code::kUnsupported, Blame::kInput, "NCCL cannot do {} by {} {} here", schedule::name(collective),
-                     question.algorithm, question.protocol);
+                     question.algorithm.empty() ? question.algorithms.text() : question.algorithm,
+                     question.protocol.empty() ? question.protocols.text() : question.protocol);
   }
   if (row == nullptr)
     return failure(Code::kUnsupported, Blame::kInput, "NCCL has nothing to choose on {} ranks", question.task.ranks);

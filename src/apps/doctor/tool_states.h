@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/doctor/fact.h"
+
+namespace weft::doctor {
+
+// What dumps of tools say over several lines: rates of ports (ibstat, ibstatus, ibv_devinfo), widths of PCIe links and
+// the state of the fabric of GPUs (nvidia-smi -q).
+class ToolStates {
+ public:
+  void line(std::string_view text, const std::string& file, int number);
+  void finish(const Finder& found) const;
+
+  // Words of which one is in each line that is of interest.
+  static const std::vector<std::string_view>& words();
+
+ private:
+  struct Port {
+    std::string device, number, kind, layer, file;
+    double width = 0, rate = 0;  // lanes; Gb/s, of ibv_devinfo per lane
+    bool active = false;
+    int line = 0;
+
+    double gigabits() const { return width > 0 ? width * rate : rate; }
+  };
+  struct Gpu {
+    std::string name, fabric, status, file;
+    int width = 0, most = 0, line = 0, fabric_line = 0;
+  };
+  void port(std::string_view key, std::string_view value, const std::string& file, int number);
+  void gpu(std::string_view key, std::string_view value, int number);
+
+  std::vector<Port> ports_;
+  std::vector<Gpu> gpus_;
+  std::string device_, kind_;  // of the ports that follow
+  std::string file_, section_;
+};
+
+}  // namespace weft::doctor
