@@ -49,6 +49,8 @@ class Operators(TorchDispatchMode):
         if any(t not in (torch.Tensor, FakeTensor, torch.nn.Parameter) for t in types):
             return NotImplemented  # DTensor and the like first become operators on their parts
         kwargs = kwargs or {}
+        if kwargs.get("pin_memory"):
+            kwargs = {**kwargs, "pin_memory": False}
         if func.namespace == "_c10d_functional":
             return self._functional(func, args, kwargs)
         try:
@@ -62,11 +64,18 @@ class Operators(TorchDispatchMode):
         outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
         for tensor in outputs:
             self.track(tensor)
+        if func is aten._to_copy.default and isinstance(args[0], FakeTensor):
+            result.known = args[0].constant if args[0].constant is not None else getattr(args[0], "known", None)
+        elif func._schema.is_mutable and isinstance(args[0], FakeTensor):
+            args[0].known = None
         if has_kernel(func):
             self._kernel(func, args, kwargs, result, outputs)
         return result
 
     def _value(self, func: Any, args: Any) -> Any:
+        known = getattr(args[0], "known", None)
+        if known is not None and func.overloadpacket is aten._local_scalar_dense:
+            return known.item()
         self._record.note(VALUE_RULE)
         if func.overloadpacket is aten.equal:
             return True

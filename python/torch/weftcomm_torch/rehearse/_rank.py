@@ -48,7 +48,6 @@ def patch_modules(record: Any) -> None:
                 moved = fn(parameter)
             if moved is not parameter:
                 parameter.data = moved
-                parameter.fake_device = moved.fake_device
                 if parameter.grad is not None:
                     parameter.grad = fn(parameter.grad)
         for name, buffer in module._buffers.items():
@@ -57,6 +56,8 @@ def patch_modules(record: Any) -> None:
         return module
 
     torch.nn.Module._apply = _apply  # type: ignore[method-assign]
+    devices_follow_data()
+    pinned_memory_is_memory()
 
     def compile(model: Any = None, **_: Any) -> Any:
         record.note("torch.compile leaves the model as it is: its kernels are counted one by one, not fused")
@@ -89,6 +90,32 @@ def patch_modules(record: Any) -> None:
     )
 
     register_optimizer_step_post_hook(lambda *_: record.write(kind="step", line=record.line()))
+
+
+def devices_follow_data() -> None:
+    """`tensor.data = other` gives a tensor without contents the other's device, too; a text of one has the
+    value that the script would read."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    plain = torch._C.TensorBase.data
+
+    def set_data(tensor: Any, other: Any) -> None:
+        plain.__set__(tensor, other)
+        if isinstance(other, FakeTensor):
+            tensor.fake_device = other.fake_device
+
+    FakeTensor.__format__ = lambda tensor, how: (  # type: ignore[method-assign]
+        tensor.item().__format__(how) if tensor.dim() == 0 else object.__format__(tensor, how)
+    )
+    FakeTensor.data = property(plain.__get__, set_data)  # type: ignore[assignment,misc]
+
+
+def pinned_memory_is_memory() -> None:
+    import torch
+
+    torch.Tensor.pin_memory = lambda tensor, *_: tensor  # type: ignore[method-assign,assignment]
+    torch.Tensor.is_pinned = lambda *_, **__: False  # type: ignore[method-assign,assignment]
 
 
 def meshes_with_contents() -> None:
@@ -134,6 +161,9 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
     from weftcomm_torch.rehearse._memory import Allocator
     from weftcomm_torch.rehearse._mode import Operators
 
+    class Mode(FakeTensorMode):
+        avoid_device_init = True  # torch.tensor(…, device="cuda") makes a tensor of the CPU first  # type: ignore
+
     allocator = Allocator(record)
     install(record, allocator)
     distributed = Distributed(record, folder)
@@ -141,7 +171,7 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
     patch_modules(record)
     meshes_with_contents()
     error = line = ""
-    with FakeTensorMode(allow_non_fake_inputs=True), Operators(record, allocator, distributed.groups):
+    with Mode(allow_non_fake_inputs=True), Operators(record, allocator, distributed.groups):
         try:
             runpy.run_path(script, run_name="__main__")
         except SystemExit as left:
