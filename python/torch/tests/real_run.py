@@ -8,52 +8,78 @@ what test_rehearse_mistakes.py finds is a mistake (bench/results).
 
 import os
 import pathlib
+import runpy
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
+import time
+import traceback
+
+import torch
+import torch.distributed.checkpoint.state_dict
+import torch.distributed.fsdp
+import torch.distributed.pipelining
+import torch.distributed.tensor.parallel
 
 HERE = pathlib.Path(__file__).parent / "rehearsed"
-RANKS, PATIENCE = 4, float(os.environ.get("PATIENCE", "40"))
+RANKS, PATIENCE = 4, float(os.environ.get("PATIENCE", "20"))
+
+
+def start(script, mistake, rank, port, log):
+    """A rank as a fork of this process, which has imported torch already."""
+    pid = os.fork()
+    if pid:
+        return pid
+    os.environ.update(
+        {"MISTAKE": mistake, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "LOCAL_RANK": str(rank),
+         "LOCAL_WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    )  # fmt: skip
+    os.dup2(log.fileno(), 1)
+    os.dup2(log.fileno(), 2)
+    status = 0
+    try:
+        sys.argv = [str(HERE / script)]
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def ended(ranks, patience):
+    """Exit statuses of the ranks by number, of those that end within the time."""
+    statuses, until = {}, time.monotonic() + patience
+    while len(statuses) < len(ranks) and time.monotonic() < until:
+        for number, pid in enumerate(ranks):
+            if number not in statuses and os.waitpid(pid, os.WNOHANG)[0]:
+                statuses[number] = 0
+        time.sleep(0.05)
+    return statuses
 
 
 def outcome(script, mistake):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        logs = [open(os.path.join(folder, str(r)), "w+") for r in range(RANKS)]
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, str(HERE / script)],
-                env={**os.environ, "MISTAKE": mistake, "RANK": str(r), "WORLD_SIZE": str(RANKS), "LOCAL_RANK": str(r),
-                     "LOCAL_WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-                     "OMP_NUM_THREADS": "1"},
-                stdout=log, stderr=log, start_new_session=True,
-            )
-            for r, log in enumerate(logs)
-        ]  # fmt: skip
-        hung = False
-        for rank in ranks:
-            try:
-                rank.wait(PATIENCE if not hung else 1)
-            except subprocess.TimeoutExpired:
-                hung = True
-        statuses = [rank.poll() for rank in ranks]
-        for rank in ranks:
-            if rank.poll() is None:
-                os.killpg(rank.pid, signal.SIGKILL)
-                rank.wait()
-        said = ""
-        for log in logs:
-            log.seek(0)
-            lines = [l.strip() for l in log.read().splitlines() if "Error" in l and "Traceback" not in l]
-            said = said or (lines[-1] if lines else "")
-    if hung:
-        waits = [str(r) for r, s in enumerate(statuses) if s is None]
-        return "hangs", f"ranks {' '.join(waits)} after {PATIENCE:g} s" + (f"; others: {said}" if said else "")
-    return ("fails", said) if any(statuses) else ("ends", "")
+    logs = [tempfile.TemporaryFile("w+") for _ in range(RANKS)]
+    ranks = [start(script, mistake, rank, port, log) for rank, log in enumerate(logs)]
+    done = ended(ranks, PATIENCE)
+    for number, pid in enumerate(ranks):
+        if number not in done:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    said = []
+    for number, log in enumerate(logs):
+        log.seek(0)
+        lines = [line.strip() for line in log.read().splitlines()]
+        said += [f"rank {number}: {line}" for line in lines if "Error" in line and "[" != line[:1] and "://" not in line]
+    if len(done) < RANKS:
+        waits = " ".join(str(r) for r in range(RANKS) if r not in done)
+        return "hangs", f"ranks {waits} for {PATIENCE:g} s" + (f"; {said[0]}" if said else "")
+    return ("fails", said[0]) if said else ("ends", "")
 
 
 def cases():
@@ -66,6 +92,7 @@ def cases():
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     print("script,mistake,outcome,detail", flush=True)
     for case in sys.argv[1:] or cases():
         script, _, mistake = case.partition(":")

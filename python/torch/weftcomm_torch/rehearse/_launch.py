@@ -31,7 +31,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="weftcomm rehearse",
         usage=USAGE,
-        description="Runs an unmodified PyTorch training script as some ranks of a job on a machine that is not there: "
+        description="Runs an unmodified PyTorch training script, or a function of it (train.py::main), as some ranks of a job on a machine that is not there: "
         "finds calls that do not match, deadlocks and memory that does not fit, and says how long a step takes.",
         epilog="Exit status: 0 nothing found, 1 findings, 2 bad input.",
     )
@@ -181,8 +181,9 @@ def rehearse(options: argparse.Namespace, folder: str) -> int:
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    if not os.path.isfile(options.script):
-        fail(f"{options.script}: no such file")
+    file = options.script.partition("::")[0]
+    if not os.path.isfile(file):
+        fail(f"{file}: no such file")
     if options.keep:
         os.makedirs(options.keep, exist_ok=True)
         return rehearse(options, options.keep)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import pickle
 import runpy
 import sys
 from typing import Any
@@ -151,6 +152,28 @@ def torch_distributed() -> Any:
     return torch.distributed
 
 
+def run_program(script: str) -> None:
+    """A script, or a function of a file, "train.py::main", with the arguments of the Python interface."""
+    file, _, name = script.partition("::")
+    if not name:
+        runpy.run_path(file, run_name="__main__")
+        return
+    arguments: tuple[Any, ...] = ()
+    if pickled := os.environ.get("WEFT_REHEARSAL_ARGUMENTS"):
+        with open(pickled, "rb") as stored:
+            arguments = pickle.load(stored)
+    module = os.path.splitext(os.path.basename(file))[0]
+    spec = importlib.util.spec_from_file_location(module, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    sys.modules[module] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[module])
+    found: Any = sys.modules[module]
+    for part in name.split("."):
+        found = getattr(found, part)
+    found(*arguments)
+
+
 def run(record: Any, folder: str, script: str) -> tuple[str, str]:
     """The script; the error that ended it and its line, or empty texts."""
     import torch
@@ -173,7 +196,7 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
     error = line = ""
     with Mode(allow_non_fake_inputs=True), Operators(record, allocator, distributed.groups):
         try:
-            runpy.run_path(script, run_name="__main__")
+            run_program(script)
         except SystemExit as left:
             if left.code not in (None, 0):
                 error, line = f"the script exited with {left.code}", record.line_of(left)
@@ -198,11 +221,12 @@ def main() -> int:
     package = os.path.dirname(os.path.dirname(here))
     if package not in sys.path:
         sys.path.append(package)
-    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
-    sys.argv = [script, *arguments]
+    file = script.partition("::")[0]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
+    sys.argv = [file, *arguments]
     from weftcomm_torch.rehearse._record import Record
 
-    record = Record(path, script, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    record = Record(path, file, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     error, line = run(record, folder, script)
     record.close(error, line)
     sys.stdout.flush()
