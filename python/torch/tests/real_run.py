@@ -6,9 +6,9 @@ Says for each whether it ended, failed (with the first error) or hung. None of i
 what test_rehearse_mistakes.py finds is a mistake (bench/results).
 """
 
+import faulthandler
 import os
 import pathlib
-import runpy
 import signal
 import socket
 import sys
@@ -37,10 +37,13 @@ def start(script, mistake, rank, port, log):
     )  # fmt: skip
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)
+    faulthandler.register(signal.SIGUSR1)
     status = 0
     try:
         sys.argv = [str(HERE / script)]
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        with open(sys.argv[0], encoding="utf-8") as file:
+            kept = {"__name__": "__main__", "__file__": sys.argv[0]}  # gloo can hang where its last user is freed
+            exec(compile(file.read(), sys.argv[0], "exec"), kept)  # noqa: S102
     except BaseException:
         traceback.print_exc()
         status = 1
@@ -66,20 +69,27 @@ def outcome(script, mistake):
         port = free.getsockname()[1]
     logs = [tempfile.TemporaryFile("w+") for _ in range(RANKS)]
     ranks = [start(script, mistake, rank, port, log) for rank, log in enumerate(logs)]
-    done = ended(ranks, PATIENCE)
+    done = ended(ranks, PATIENCE if mistake else 6 * PATIENCE)
+    errors = [f"rank {r}: {e}" for r, log in enumerate(logs) for e in lines(log) if "Error: " in e and "[rank" not in e]
+    waits = []
     for number, pid in enumerate(ranks):
-        if number not in done:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-    said = []
-    for number, log in enumerate(logs):
-        log.seek(0)
-        lines = [line.strip() for line in log.read().splitlines()]
-        said += [f"rank {number}: {line}" for line in lines if "Error" in line and "[" != line[:1] and "://" not in line]
-    if len(done) < RANKS:
-        waits = " ".join(str(r) for r in range(RANKS) if r not in done)
-        return "hangs", f"ranks {waits} for {PATIENCE:g} s" + (f"; {said[0]}" if said else "")
-    return ("fails", said[0]) if said else ("ends", "")
+        if number in done:
+            continue
+        os.kill(pid, signal.SIGUSR1)  # says where it is
+        time.sleep(0.3)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        at = [e.split("line ")[1].split(" ")[0] for e in lines(logs[number]) if f"{script}\", line " in e]
+        waits.append(f"rank {number} at {script}:{at[0] if at else '?'}")
+    said = errors[0] if errors else ""
+    if waits:
+        return "hangs", f"{', '.join(waits)} for {PATIENCE:g} s" + (f"; {said}" if said else "")
+    return ("fails", said) if said else ("ends", "")
+
+
+def lines(log):
+    log.seek(0)
+    return [line.strip() for line in log.read().splitlines()]
 
 
 def cases():
@@ -97,4 +107,4 @@ if __name__ == "__main__":
     for case in sys.argv[1:] or cases():
         script, _, mistake = case.partition(":")
         how, detail = outcome(script, mistake)
-        print(f'{script},{mistake},{how},"{detail[:200]}"'.replace('""', ""), flush=True)
+        print(f'{script},{mistake},{how},"{detail[:200].replace(chr(34), "'")}"'.replace(',""', ","), flush=True)

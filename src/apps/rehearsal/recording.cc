@@ -115,7 +115,7 @@ std::optional<int> element_bytes(const std::string& type) {
 
 bool known_operation(const Call& call) {
   return call.message() || call.op.ends_with("_object") || call.op.ends_with("_object_list") ||
-         call.op == "monitored_barrier" || schedule::parse_collective(call.op).has_value();
+         call.op == "monitored_barrier" || call.op == "new_group" || schedule::parse_collective(call.op).has_value();
 }
 
 // The larger side has the elements of one rank at least, and those of all at most.

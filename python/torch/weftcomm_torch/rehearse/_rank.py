@@ -1,15 +1,21 @@
-"""One rehearsed rank: a process that runs the user's script. Started by _launch.py, by this file's path.
+"""The rehearsed ranks: forks of a process that has imported torch. Started by _launch.py, by this file's path.
 
-  python _rank.py RECORD FOLDER LIBRARY SCRIPT [ARGUMENTS...]
+  python _rank.py FOLDER LIBRARY ANSWERS SCRIPT [ARGUMENTS...]
+
+Each line of stdin is a rank to start, {"rank": 3, "record": PATH, "log": PATH or "", "environment": {...}}; each line on
+the file descriptor ANSWERS is one that has ended, {"rank": 3, "status": 0}. `log` takes the rank's errors, and its
+output if `shown` is false.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import os
 import pickle
 import runpy
+import select
 import sys
 from typing import Any
 
@@ -213,8 +219,55 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
     return error, line
 
 
-def main() -> int:
-    path, folder, library, script, *arguments = sys.argv[1:]
+def rehearse_rank(asked: dict[str, Any], folder: str, script: str) -> None:
+    """Runs in the rank's own process, which does not return from it."""
+    status = 1
+    try:
+        os.environ.update(asked["environment"])
+        log = os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(log, 2)
+        if not asked["shown"]:
+            os.dup2(log, 1)
+        from weftcomm_torch.rehearse._record import Record
+
+        record = Record(asked["record"], script.partition("::")[0], asked["rank"], int(os.environ["WORLD_SIZE"]))
+        error, line = run(record, folder, script)
+        record.close(error, line)
+        status = 0
+    except BaseException as problem:
+        print(f"{type(problem).__name__}: {problem}", file=sys.stderr)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)  # tensors without memory and torch's end of the interpreter do not go together
+
+
+def serve(answers: int, folder: str, script: str) -> None:
+    """Starts ranks as they are asked for, and says which have ended."""
+    ranks: dict[int, int] = {}  # by process
+    asking, text = True, b""
+    while asking or ranks:
+        if asking and select.select([0], [], [], 0.02 if ranks else None)[0]:
+            more = os.read(0, 65536)
+            asking = bool(more)
+            *lines, text = (text + more).split(b"\n")
+            for line in lines:
+                asked = json.loads(line)
+                sys.stdout.flush()
+                process = os.fork()
+                if process == 0:
+                    rehearse_rank(asked, folder, script)
+                ranks[process] = asked["rank"]
+        while ranks:
+            process, status = os.waitpid(-1, os.WNOHANG if asking else 0)
+            if process == 0:
+                break
+            answer = {"rank": ranks.pop(process), "status": os.waitstatus_to_exitcode(status)}
+            os.write(answers, (json.dumps(answer) + "\n").encode())
+
+
+def main() -> None:
+    folder, library, answers, script, *arguments = sys.argv[1:]
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
     load_device(library)
@@ -224,14 +277,10 @@ def main() -> int:
     file = script.partition("::")[0]
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     sys.argv = [file, *arguments]
-    from weftcomm_torch.rehearse._record import Record
+    import torch.distributed.fsdp
+    import torch.distributed.tensor.parallel  # noqa: F401 (what takes long to import, before the forks)
 
-    record = Record(path, file, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-    error, line = run(record, folder, script)
-    record.close(error, line)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # tensors without memory and torch's end of the interpreter do not go together
+    serve(int(answers), folder, script)
 
 
 if __name__ == "__main__":
