@@ -6,6 +6,7 @@ Says for each whether it ended, failed (with the first error) or hung. None of i
 what test_rehearse_mistakes.py finds is a mistake (bench/results).
 """
 
+import csv
 import faulthandler
 import os
 import pathlib
@@ -79,7 +80,7 @@ def outcome(script, mistake):
         time.sleep(0.3)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        at = [e.split("line ")[1].split(" ")[0] for e in lines(logs[number]) if f"{script}\", line " in e]
+        at = [e.split("line ")[1].split(" ")[0] for e in lines(logs[number]) if f'{script}", line ' in e]
         waits.append(f"rank {number} at {script}:{at[0] if at else '?'}")
     said = errors[0] if errors else ""
     if waits:
@@ -103,8 +104,10 @@ def cases():
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print("script,mistake,outcome,detail", flush=True)
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(["script", "mistake", "outcome", "detail"])
     for case in sys.argv[1:] or cases():
         script, _, mistake = case.partition(":")
         how, detail = outcome(script, mistake)
-        print(f'{script},{mistake},{how},"{detail[:200].replace(chr(34), "'")}"'.replace(',""', ","), flush=True)
+        table.writerow([script, mistake, how, detail[:240]])
+        sys.stdout.flush()
