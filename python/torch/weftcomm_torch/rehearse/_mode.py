@@ -38,6 +38,8 @@ def has_kernel(func: Any) -> bool:
 class Operators(TorchDispatchMode):
     """Lies over FakeTensorMode. `groups`: by name, for functional collectives."""
 
+    supports_higher_order_operators = True  # DTensor's random numbers are one
+
     def __init__(self, record: Any, allocator: Any, groups: dict[str, Any]) -> None:
         super().__init__()
         self._record, self._allocator, self._groups = record, allocator, groups
@@ -49,6 +51,11 @@ class Operators(TorchDispatchMode):
         if any(t not in (torch.Tensor, FakeTensor, torch.nn.Parameter) for t in types):
             return NotImplemented  # DTensor and the like first become operators on their parts
         kwargs = kwargs or {}
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            if func.name() == "run_dtensor_rng_op":  # two offsets, then the operator
+                with self:
+                    return args[2](*args[3:], **kwargs)
+            return func(*args, **kwargs)
         if kwargs.get("pin_memory"):
             kwargs = {**kwargs, "pin_memory": False}
         if func.namespace == "_c10d_functional":

@@ -125,6 +125,26 @@ def pinned_memory_is_memory() -> None:
     torch.Tensor.is_pinned = lambda *_, **__: False  # type: ignore[method-assign,assignment]
 
 
+def files_without_contents(record: Any) -> None:
+    """torch.save writes nothing; torch.load gives what the same rank saved under that name."""
+    import torch
+
+    saved: dict[str, Any] = {}
+    load = torch.load
+
+    def save_here(thing: Any, file: Any, *_: Any, **__: Any) -> None:
+        record.note("torch.save writes no file: tensors have no contents")
+        if isinstance(file, (str, os.PathLike)):
+            saved[os.path.abspath(file)] = thing
+
+    def load_here(file: Any, *args: Any, **options: Any) -> Any:
+        if isinstance(file, (str, os.PathLike)) and os.path.abspath(file) in saved:
+            return saved[os.path.abspath(file)]
+        return load(file, *args, **options)
+
+    torch.save, torch.load = save_here, load_here
+
+
 def meshes_with_contents() -> None:
     """Device meshes are tensors whose contents decide which groups there are: their methods run outside all modes."""
     import functools
@@ -132,6 +152,8 @@ def meshes_with_contents() -> None:
 
     from torch.distributed import device_mesh
     from torch.utils._python_dispatch import _disable_current_modes
+
+    from weftcomm_torch.rehearse._distributed import replace
 
     def outside(function: Any) -> Any:
         @functools.wraps(function)
@@ -148,14 +170,7 @@ def meshes_with_contents() -> None:
             setattr(device_mesh.DeviceMesh, name, type(member)(outside(member.__func__)))
         elif isinstance(member, property) and member.fget is not None:
             setattr(device_mesh.DeviceMesh, name, property(outside(member.fget), member.fset, member.fdel))
-    for holder in (device_mesh, torch_distributed()):
-        holder.init_device_mesh = outside(holder.init_device_mesh)
-
-
-def torch_distributed() -> Any:
-    import torch.distributed
-
-    return torch.distributed
+    replace(device_mesh, "init_device_mesh", outside)
 
 
 def run_program(script: str) -> None:
@@ -190,17 +205,17 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
     from weftcomm_torch.rehearse._memory import Allocator
     from weftcomm_torch.rehearse._mode import Operators
 
-    class Mode(FakeTensorMode):
-        avoid_device_init = True  # torch.tensor(…, device="cuda") makes a tensor of the CPU first  # type: ignore
-
+    # torch.tensor(…, device="cuda") makes a tensor of the CPU first.
+    FakeTensorMode.avoid_device_init = True  # type: ignore[assignment,method-assign]
     allocator = Allocator(record)
     install(record, allocator)
     distributed = Distributed(record, folder)
     distributed.install()
     patch_modules(record)
     meshes_with_contents()
+    files_without_contents(record)
     error = line = ""
-    with Mode(allow_non_fake_inputs=True), Operators(record, allocator, distributed.groups):
+    with FakeTensorMode(allow_non_fake_inputs=True), Operators(record, allocator, distributed.groups):
         try:
             run_program(script)
         except SystemExit as left:
