@@ -24,7 +24,7 @@ import torch.distributed.pipelining
 import torch.distributed.tensor.parallel
 
 HERE = pathlib.Path(__file__).parent / "rehearsed"
-RANKS, PATIENCE = 4, float(os.environ.get("PATIENCE", "20"))
+RANKS, HANGS_AFTER = 4, float(os.environ.get("HANGS_AFTER", "20"))
 
 
 def start(script, mistake, rank, port, log):
@@ -53,9 +53,9 @@ def start(script, mistake, rank, port, log):
     os._exit(status)
 
 
-def ended(ranks, patience):
+def ended(ranks, seconds):
     """Exit statuses of the ranks by number, of those that end within the time."""
-    statuses, until = {}, time.monotonic() + patience
+    statuses, until = {}, time.monotonic() + seconds
     while len(statuses) < len(ranks) and time.monotonic() < until:
         for number, pid in enumerate(ranks):
             if number not in statuses and os.waitpid(pid, os.WNOHANG)[0]:
@@ -70,7 +70,7 @@ def outcome(script, mistake):
         port = free.getsockname()[1]
     logs = [tempfile.TemporaryFile("w+") for _ in range(RANKS)]
     ranks = [start(script, mistake, rank, port, log) for rank, log in enumerate(logs)]
-    done = ended(ranks, PATIENCE if mistake else 6 * PATIENCE)
+    done = ended(ranks, HANGS_AFTER if mistake else 6 * HANGS_AFTER)
     errors = [f"rank {r}: {e}" for r, log in enumerate(logs) for e in lines(log) if "Error: " in e and "[rank" not in e]
     waits = []
     for number, pid in enumerate(ranks):
@@ -84,7 +84,7 @@ def outcome(script, mistake):
         waits.append(f"rank {number} at {script}:{at[0].rstrip(",") if at else '?'}")
     said = errors[0] if errors else ""
     if waits:
-        return "hangs", f"{', '.join(waits)} for {PATIENCE:g} s" + (f"; {said}" if said else "")
+        return "hangs", f"{', '.join(waits)} for {HANGS_AFTER:g} s" + (f"; {said}" if said else "")
     return ("fails", said) if said else ("ends", "")
 
 

@@ -76,3 +76,66 @@ def test_bad_input_raises_with_one_line():
         rehearse(unequal, 1, on="dgx-h100", ranks_as="9")
     with pytest.raises(ValueError, match="missing.py: no such file"):
         rehearse("missing.py", on="dgx-h100")
+
+
+def own_kernel(described):
+    """An operator of one's own without an implementation for this device; `described`: with its shape."""
+    import torch
+
+    library = torch.library.Library("house", "DEF")
+    library.define("fused(Tensor x) -> Tensor")
+    if described:
+        torch.library.register_fake("house::fused", lambda x: torch.empty_like(x))
+    torch.distributed.init_process_group("nccl")
+    return torch.ops.house.fused(torch.ones(4, device="cuda")).shape  # line: kernel
+
+
+def test_a_kernel_of_ones_own_is_named_with_what_to_do():
+    answer = rehearse(own_kernel, False, on="dgx-h100", ranks=2, ranks_as=[0])
+    assert [f.rule for f in answer.findings] == ["error"] and answer.findings[0].places[0].line == line_of("kernel")
+    assert "house.fused" in answer.findings[0].text and "register_fake" in answer.findings[0].text
+    described = rehearse(own_kernel, True, on="dgx-h100", ranks=2, ranks_as=[0])
+    assert described.findings == () and any("house.fused" in n and "no time" in n for n in described.notes)
+
+
+def alone():
+    return 1
+
+
+def other_world():
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl", world_size=64, rank=0)  # line: world
+
+
+def test_a_script_without_a_process_group_is_answered_with_a_note():
+    answer = rehearse(alone, on="dgx-h100", ranks=2)
+    assert answer.findings == () and "the script never calls init_process_group: each rank trains alone" in answer.notes
+
+
+def test_another_world_size_than_the_rehearsals_is_one_line_with_both():
+    answer = rehearse(other_world, on="dgx-h100", ranks=2, ranks_as=[0])
+    assert [f.rule for f in answer.findings] == ["error"] and answer.findings[0].places[0].line == line_of("world")
+    assert "the script asks for 64 ranks, the rehearsal has 2" in answer.findings[0].text
+
+
+def test_contents_that_the_script_made_itself_are_read_and_files_are_not_written(tmp_path):
+    answer = rehearse(contents, str(tmp_path / "model.pt"), on="dgx-h100", ranks=2, ranks_as=[0])
+    assert answer.findings == () and not (tmp_path / "model.pt").exists()
+
+
+def contents(path):
+    import torch
+
+    torch.distributed.init_process_group("nccl")
+    assert torch.tensor([3], device="cuda").item() == 3
+    assert f"{torch.ones(2, device='cuda').sum():.1f}" == "1.0"
+    assert torch.ones(2).pin_memory().to("cuda", non_blocking=True).device.type == "cuda"
+    torch.cuda.reset_peak_memory_stats()
+    large = torch.empty(1 << 20, device="cuda")
+    assert torch.cuda.max_memory_allocated() >= large.numel() * 4
+    del large
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_allocated() < 1 << 20
+    torch.save({"step": 4}, path)
+    assert torch.load(path) == {"step": 4}

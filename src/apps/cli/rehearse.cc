@@ -76,9 +76,11 @@ void print(const Job& job, const Answer& answer, const std::string& machine) {
   else
     fmt::print("run {} on rank {}: computing {}, exposed communication {} (no two optimizer steps)\n",
                as_time(rank.total), rank.rank, as_time(rank.compute), as_time(rank.exposed));
-  if (answer.reserved > 0) fmt::print("memory: {:.1f} GiB of tensors on rank {}, {:.1f} GiB reserved at most; a card has {:.1f} GiB for them\n",
-             static_cast<double>(answer.allocated) / kGiB, answer.largest, static_cast<double>(answer.reserved) / kGiB,
-             answer.capacity / kGiB);
+  if (answer.reserved > 0)
+    fmt::print(
+        "memory: {:.1f} GiB of tensors on rank {}, {:.1f} GiB reserved at most; a card has {:.1f} GiB for them\n",
+        static_cast<double>(answer.allocated) / kGiB, answer.largest, static_cast<double>(answer.reserved) / kGiB,
+        answer.capacity / kGiB);
   print_sites(rank);
   if (!answer.notes.empty()) fmt::print("\n");
   for (const auto& note : answer.notes)
@@ -140,7 +142,8 @@ Command add_rehearse(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub =
       app.add_subcommand("rehearse", "Match and time the recorded ranks of a training script on a modelled machine");
-  sub->add_option("recordings", spec->files, "weft.rehearsal/1 or a trace of torch.profiler (Kineto), one file per rank");
+  sub->add_option("recordings", spec->files,
+                  "weft.rehearsal/1 or a trace of torch.profiler (Kineto), one file per rank");
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file")->required();
   sub->add_flag("--describe", spec->describe, "only say how many GPUs the machine has, per node, with how much memory");
   sub->add_option("--json", spec->json, "write weft.rehearsed/1 to this file; - is stdout instead of the text")

@@ -38,7 +38,7 @@ class Prices {
   training::Traffic traffic_;
   double modelled(const training::Card& card, const Kernel& kernel) const;
   training::Card card_;
-  std::optional<training::Card> there_;  // on which kernels were measured
+  std::optional<training::Card> there_;    // on which kernels were measured
   double float_peak_ = 0, tf32_peak_ = 0;  // FLOP/s
   int irregular_ = 0;
 };

@@ -84,8 +84,8 @@ struct Job {
   const Recording* of(Rank rank) const;
 };
 
-// Adds one file of weft.rehearsal/1, or a trace of torch.profiler, which becomes one. Errors (bad input): names file and line; another number of ranks than the files
-// before; a rank twice.
+// Adds one file of weft.rehearsal/1, or a trace of torch.profiler, which becomes one. Errors (bad input): names file
+// and line; another number of ranks than the files before; a rank twice.
 Status add_recording(Job& job, const std::string& name, std::string_view text);
 
 // "all_reduce of 20 float (sum)", as the runtime's disagreements say it.

@@ -74,9 +74,9 @@ struct Type {
 
 Type type_of(const std::string& name) {
   static const std::map<std::string, Type> kTypes = {
-      {"BFloat16", {"bfloat16", 2}}, {"Half", {"half", 2}}, {"Float", {"float", 4}}, {"Double", {"double", 8}},
-      {"Int", {"int32", 4}},         {"Long", {"int64", 8}}, {"Byte", {"uint8", 1}}, {"Char", {"int8", 1}},
-      {"Bool", {"bool", 1}}};
+      {"BFloat16", {"bfloat16", 2}}, {"Half", {"half", 2}}, {"Float", {"float", 4}},
+      {"Double", {"double", 8}},     {"Int", {"int32", 4}}, {"Long", {"int64", 8}},
+      {"Byte", {"uint8", 1}},        {"Char", {"int8", 1}}, {"Bool", {"bool", 1}}};
   const auto found = kTypes.find(name);
   return found == kTypes.end() ? Type{"uint8", 1} : found->second;
 }
@@ -89,8 +89,7 @@ class Profile {
   Result<std::string> recording() {
     WEFT_CHECK(read_head());
     read_events();
-    if (kernels_.empty())
-      return bad_input("{}: no kernels of a GPU: profile with activities=[CPU, CUDA]", name_);
+    if (kernels_.empty()) return bad_input("{}: no kernels of a GPU: profile with activities=[CPU, CUDA]", name_);
     choose_compute_stream();
     WEFT_CHECK(write_groups());
     WEFT_CHECK(write_events());
@@ -281,7 +280,11 @@ class Profile {
     }
     if (gap > kSmallestGap && !waited) {
       idle_ += gap;
-      write({{"kind", "kernel"}, {"op", "idle"}, {"class", "idle"}, {"seconds", gap * kSecond}, {"stream", 0},
+      write({{"kind", "kernel"},
+             {"op", "idle"},
+             {"class", "idle"},
+             {"seconds", gap * kSecond},
+             {"stream", 0},
              {"line", ""}});
     }
     busy_until_ = std::max(busy_until_, e.end);
@@ -320,7 +323,8 @@ class Profile {
     const double groups = left.size() == 3 ? left[0] : 1;
     const double m = left[left.size() - 2], k = left.back(), n = right.back();
     if (!(m > 0 && n > 0 && k > 0 && groups > 0)) return;
-    line.update({{"class", "gemm"}, {"m", m}, {"n", n}, {"k", k}, {"groups", groups}, {"flops", 2 * m * n * k * groups}});
+    line.update(
+        {{"class", "gemm"}, {"m", m}, {"n", n}, {"k", k}, {"groups", groups}, {"flops", 2 * m * n * k * groups}});
   }
 
   Status write_call(const Event& e) {
@@ -336,10 +340,16 @@ class Profile {
     // One message or root has one size; the larger side of the others has that of all members at most.
     const bool grows = *op == "all_gather" || *op == "gather" || *op == "reduce_scatter" || *op == "scatter";
     const std::int64_t larger = grows ? count * static_cast<std::int64_t>(ranks.size()) : count;
-    json line = {{"kind", "call"},   {"id", ++calls_},     {"op", *op},
-                 {"group", group},   {"count", count},     {"type", *op == "barrier" ? "" : type.name},
-                 {"bytes", larger * type.bytes},           {"stream", 0},
-                 {"host", false},    {"line", line_of(e)}};
+    json line = {{"kind", "call"},
+                 {"id", ++calls_},
+                 {"op", *op},
+                 {"group", group},
+                 {"count", count},
+                 {"type", *op == "barrier" ? "" : type.name},
+                 {"bytes", larger * type.bytes},
+                 {"stream", 0},
+                 {"host", false},
+                 {"line", line_of(e)}};
     const bool rooted = *op == "broadcast" || *op == "reduce" || *op == "gather" || *op == "scatter";
     if (*op == "send" || *op == "recv")
       line["peer"] = static_cast<int>(number(*e.arguments, *op == "send" ? "Dst Rank" : "Src Rank", -1));

@@ -20,7 +20,8 @@ class Trace {
       const double at = step * 1000;
       event("user_annotation", "ProfilerStep#" + std::to_string(step), at, 900, json::object());
       launched("sm90_gemm", at + 10, at + 20, 100, 7, {{"External id", 100 + step}});
-      event("cpu_op", "aten::mm", at + 5, 8, {{"External id", 100 + step}, {"Input Dims", {{4096, 1024}, {1024, 512}}}});
+      event("cpu_op", "aten::mm", at + 5, 8,
+            {{"External id", 100 + step}, {"Input Dims", {{4096, 1024}, {1024, 512}}}});
       launched("ncclDevKernel_AllReduce", at + 15, at + 120, 50, 20,
                {{"Collective name", "allreduce"},
                 {"dtype", "BFloat16"},
@@ -83,8 +84,8 @@ TEST(ATraceOfTorchProfiler, BecomesARecordingWithItsCardKernelsAndCalls) {
   EXPECT_NEAR(product->seconds, 100e-6, 1e-12);
 }
 
-// A call that takes 50 µs, as in the trace, gives the trace's own times: 100 µs, then 50 µs of which 30 are hidden, then
-// 40 µs; of the second step as well, after the 790 µs in which its host came late (1020 − 210 − 20 of the launch).
+// A call that takes 50 µs, as in the trace, gives the trace's own times: 100 µs, then 50 µs of which 30 are hidden,
+// then 40 µs; of the second step as well, after the 790 µs in which its host came late (1020 − 210 − 20 of the launch).
 TEST(ATraceOfTorchProfiler, GivesItsOwnTimesBackWhereNothingIsChanged) {
   const Job job = job_of({0, 1});
   const auto outcome = run(job, {[](const Call&, const std::vector<Rank>&, Rank) { return Result<double>(50e-6); },

@@ -230,7 +230,7 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
                 traceback.print_exc()
     allocator.write_peak()
     if not distributed.groups:
-        record.note("the script never calls init_process_group", "")
+        record.note("the script never calls init_process_group: each rank trains alone", "")
     return error, line
 
 
