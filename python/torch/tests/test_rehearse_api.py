@@ -139,3 +139,21 @@ def contents(path):
     assert torch.cuda.max_memory_allocated() < 1 << 20
     torch.save({"step": 4}, path)
     assert torch.load(path) == {"step": 4}
+
+
+def sharded_step():
+    """Parameters of 256 MiB, of which each of 8 ranks has 32."""
+    import torch
+    from torch.distributed.fsdp import fully_shard
+
+    torch.distributed.init_process_group("nccl")
+    model = fully_shard(torch.nn.Linear(8192, 8192, bias=False, device="cuda"))
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    model(torch.ones(8, 8192, device="cuda")).sum().backward()
+    torch.cuda.reset_peak_memory_stats()
+    optimizer.step()
+    assert torch.cuda.max_memory_allocated() < 200 << 20  # parameters, gradients, two moments, a temporary one
+
+
+def test_trials_of_dtensor_on_whole_shapes_are_no_memory_of_a_rank():
+    assert rehearse(sharded_step, on="dgx-h100", ranks_as=[0]).findings == ()

@@ -171,6 +171,11 @@ def meshes_with_contents() -> None:
         elif isinstance(member, property) and member.fget is not None:
             setattr(device_mesh.DeviceMesh, name, property(outside(member.fget), member.fset, member.fdel))
     replace(device_mesh, "init_device_mesh", outside)
+    # DTensor tries each operator on tensors of the whole shape, which are neither memory nor kernels of the rank.
+    from torch.distributed.tensor._sharding_prop import ShardingPropagator
+
+    name = "_propagate_tensor_meta_non_cached"
+    setattr(ShardingPropagator, name, outside(getattr(ShardingPropagator, name)))
 
 
 def run_program(script: str) -> None:
