@@ -35,7 +35,7 @@ MISTAKES = [
     ("sharded.py", "width", "mismatch", ["forward"]),
     ("sharded.py", "clip", "mismatch", ["norm", "clip"]),
     ("sharded.py", "save", "mismatch", ["save"]),
-    ("stages.py", "chunks", "unmatched_message", ["first", "middle", "last"]),
+    ("stages.py", "chunks", "deadlock", ["first", "middle", "last"]),
 ]
 CORRECT = sorted(path.name for path in SCRIPTS.glob("*.py"))
 
