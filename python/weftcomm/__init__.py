@@ -41,6 +41,8 @@ _LATER = {
     "_schedule": ("Algorithm", "Schedule", "algorithm"),
     "_window": ("Window", "World", "world", "world_threads"),
 }
+# What is in the package weftcomm_torch.
+_OF_TORCH = {"rehearse": "weftcomm_torch.rehearse"}
 _HOMES = {name: module for module, names in _LATER.items() for name in names}
 
 
@@ -49,6 +51,8 @@ def __getattr__(name: str) -> Any:
 
     if name == "steps" or name in _LATER:
         return import_module(f".{name}", __name__)
+    if name in _OF_TORCH:
+        return getattr(import_module(_OF_TORCH[name]), name)
     if name not in _HOMES:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     value = getattr(import_module(f".{_HOMES[name]}", __name__), name)

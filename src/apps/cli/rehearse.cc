@@ -20,6 +20,9 @@ What a PyTorch script does on a machine that is not here. The Python package wef
 some of its ranks; this command matches and times the recordings:
   weftcomm rehearse --on dgx-h100:nodes=2 --keep recorded train.py
   weft rehearse recorded/*.jsonl --on dgx-h100:nodes=2,net=ib-ndr      another machine, without running the script again
+A trace of torch.profiler is read, too: its kernels are scaled from the card it names to the machine's, its collectives
+simulated anew:
+  weft rehearse trace-*.json --on dgx-h200
 
 Exit status: 0 nothing found, 1 findings (a mismatch, a deadlock, memory that does not fit), 2 bad input.
 )";
@@ -73,9 +76,11 @@ void print(const Job& job, const Answer& answer, const std::string& machine) {
   else
     fmt::print("run {} on rank {}: computing {}, exposed communication {} (no two optimizer steps)\n",
                as_time(rank.total), rank.rank, as_time(rank.compute), as_time(rank.exposed));
-  fmt::print("memory: {:.1f} GiB of tensors on rank {}, {:.1f} GiB reserved at most; a card has {:.1f} GiB for them\n",
-             static_cast<double>(answer.allocated) / kGiB, answer.largest, static_cast<double>(answer.reserved) / kGiB,
-             answer.capacity / kGiB);
+  if (answer.reserved > 0)
+    fmt::print(
+        "memory: {:.1f} GiB of tensors on rank {}, {:.1f} GiB reserved at most; a card has {:.1f} GiB for them\n",
+        static_cast<double>(answer.allocated) / kGiB, answer.largest, static_cast<double>(answer.reserved) / kGiB,
+        answer.capacity / kGiB);
   print_sites(rank);
   if (!answer.notes.empty()) fmt::print("\n");
   for (const auto& note : answer.notes)
@@ -99,6 +104,13 @@ Result<Job> read(const std::vector<std::string>& files) {
   return job;
 }
 
+Result<int> answer_on(const Job& job, rehearsal::Prices& prices, const std::string& machine, const std::string& json) {
+  WEFT_TRY(const Answer answer, rehearsal::answer(job, prices));
+  if (json != "-") print(job, answer, machine);
+  if (!json.empty()) WEFT_CHECK(write_json(json, rehearsal::to_json(job, answer, machine)));
+  return answer.outcome.findings.empty() ? 0 : kBadAnswer;
+}
+
 Result<int> rehearse(const Spec& spec) {
   if (spec.describe != spec.files.empty())
     return bad_input(
@@ -113,19 +125,25 @@ Result<int> rehearse(const Spec& spec) {
     WEFT_CHECK(write_json(spec.json.empty() ? "-" : spec.json, said));
     return 0;
   }
-  WEFT_TRY(const Answer answer, rehearsal::answer(job, prices));
-  if (spec.json != "-") print(job, answer, machine.name);
-  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, rehearsal::to_json(job, answer, machine.name)));
-  return answer.outcome.findings.empty() ? 0 : kBadAnswer;
+  return answer_on(job, prices, machine.name, spec.json);
 }
 
 }  // namespace
+
+Result<int> answer_recordings(const std::vector<std::string>& files, const std::string& on, const std::string& json) {
+  WEFT_TRY(const Job job, read(files));
+  if (on.empty()) return bad_input("{}: on which machine? --on dgx-h100 (weft catalog)", files.front());
+  WEFT_TRY(const Machine machine, load_machine(on));
+  WEFT_TRY(rehearsal::Prices prices, rehearsal::Prices::of(*machine.view));
+  return answer_on(job, prices, machine.name, json);
+}
 
 Command add_rehearse(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub =
       app.add_subcommand("rehearse", "Match and time the recorded ranks of a training script on a modelled machine");
-  sub->add_option("recordings", spec->files, "weft.rehearsal/1, one file per rehearsed rank");
+  sub->add_option("recordings", spec->files,
+                  "weft.rehearsal/1 or a trace of torch.profiler (Kineto), one file per rank");
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file")->required();
   sub->add_flag("--describe", spec->describe, "only say how many GPUs the machine has, per node, with how much memory");
   sub->add_option("--json", spec->json, "write weft.rehearsed/1 to this file; - is stdout instead of the text")

@@ -7,4 +7,7 @@ namespace weft::cli {
 // `weft rehearse`: recordings of a training script's ranks (weft.rehearsal/1) on a modelled machine.
 Command add_rehearse(CLI::App& app);
 
+// Answers recordings of ranks (weft.rehearsal/1, traces of torch.profiler) for a machine, as `weft rehearse` does.
+Result<int> answer_recordings(const std::vector<std::string>& files, const std::string& on, const std::string& json);
+
 }  // namespace weft::cli

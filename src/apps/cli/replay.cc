@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/rehearse.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "model/replay/run.h"
@@ -16,6 +17,9 @@ A program's one-sided operations (weft::pgas, OpenSHMEM) are recorded where it r
   weft replay trace --on dgx-h100
 or at once:
   weft run -n 8 --sim dgx-h100 -- ./program
+
+A trace of torch.profiler, or what weftcomm rehearse --keep recorded, is timed on another machine, too (docs/rehearse.md):
+  weft replay trace-0.json trace-1.json --on dgx-h200
 
 Data that the program moves by loads and stores through pointers is not seen; neither is what it computes: the time between
 operations is taken as it was here, times --compute.
@@ -101,19 +105,34 @@ Result<int> replay_trace(const std::string& file, const std::string& on, double 
 
 Command add_replay(CLI::App& app) {
   struct Spec {
-    std::string file, on, json;
+    std::vector<std::string> files;
+    std::string on, json;
     double compute = 1;
   };
   auto spec = std::make_shared<Spec>();
-  CLI::App* sub = app.add_subcommand("replay", "Time a PGAS program's recorded operations on a modelled machine");
-  sub->add_option("trace", spec->file, "what WEFT_PGAS_TRACE named: FILE of FILE.0, FILE.1, …")->required();
+  CLI::App* sub = app.add_subcommand(
+      "replay", "Time a PGAS program's recorded operations, or traces of training ranks, on a modelled machine");
+  sub->add_option(
+         "trace", spec->files,
+         "what WEFT_PGAS_TRACE named: FILE of FILE.0, FILE.1, …; or traces of torch.profiler and recordings of "
+         "weftcomm rehearse, one per rank")
+      ->required();
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
   sub->add_option("--compute", spec->compute, "the time between operations, as a multiple of what was recorded")
       ->capture_default_str();
   sub->add_option("--json", spec->json, "write weft.replay/1 to this file; - is stdout instead of the table")
       ->check(writable);
   sub->footer(kExamples);
-  return {sub, [spec] { return replay_trace(spec->file, spec->on, spec->compute, spec->json); }};
+  return {sub, [spec]() -> Result<int> {
+            if (file_exists(spec->files.front())) {
+              if (spec->compute != 1)
+                return bad_input("--compute {}: kernels of {} are scaled by their card", spec->compute,
+                                 spec->files.front());
+              return answer_recordings(spec->files, spec->on, spec->json);
+            }
+            if (spec->files.size() > 1) return bad_input("{}: no such file", spec->files.front());
+            return replay_trace(spec->files.front(), spec->on, spec->compute, spec->json);
+          }};
 }
 
 }  // namespace weft::cli

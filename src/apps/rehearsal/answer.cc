@@ -63,6 +63,7 @@ json to_json(const RankTime& rank) {
 Result<Answer> answer(const Job& job, Prices& prices) {
   if (job.world > prices.gpus())
     return bad_input("the rehearsal is of {} ranks, the machine has {} GPUs", job.world, prices.gpus());
+  if (!job.card.empty()) WEFT_CHECK(prices.measured_on(job.card));
   Answer answer;
   const Durations durations{
       [&](const Call& call, const std::vector<Rank>& ranks, Rank self) { return prices.call(call, ranks, self); },

@@ -54,8 +54,27 @@ Result<double> Prices::call(const Call& call, const std::vector<Rank>& ranks, Ra
   return cost.seconds;
 }
 
+Status Prices::measured_on(const std::string& part) {
+  WEFT_TRY(there_, training::load_card(part, "bf16"));
+  return {};
+}
+
 double Prices::kernel(const Kernel& kernel) const {
-  training::Card card = card_;
+  if (kernel.kind == "idle") return kernel.seconds;
+  if (kernel.seconds == 0 || !there_) return modelled(card_, kernel);
+  if (kernel.kind == "gemm") return kernel.seconds * modelled(card_, kernel) / modelled(*there_, kernel);
+  // A trace has neither FLOP nor bytes of other kernels: the rates that bound them are compared.
+  const auto rate = [&](const training::Card& card) {
+    if (kernel.kind == "flops") return card.peak * card.gemm;
+    if (kernel.kind == "attention") return card.peak16 * card.attention_forward;
+    if (kernel.kind == "attention_backward") return card.peak16 * card.attention_backward;
+    return card.bandwidth * card.memory_share;
+  };
+  return kernel.seconds * rate(*there_) / rate(card_);
+}
+
+double Prices::modelled(const training::Card& of, const Kernel& kernel) const {
+  training::Card card = of;
   if (kernel.type == "float" || kernel.type == "tf32" || kernel.type == "double")
     card.peak = card.peak16 = kernel.type == "tf32" ? tf32_peak_ : float_peak_;
   if (kernel.kind == "gemm") return card.grouped_gemm_time(kernel.groups, kernel.m, kernel.n, kernel.k);

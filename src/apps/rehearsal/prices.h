@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -20,7 +21,10 @@ class Prices {
 
   // Seconds, once all members have come. Objects and barriers take the time of an all-reduce of 8 bytes.
   Result<double> call(const Call& call, const std::vector<Rank>& ranks, Rank self);
+  // A kernel that was measured takes its time there times the model's times, here by there.
   double kernel(const Kernel& kernel) const;
+  // `part`: of the catalogue; on which kernels were measured. Errors (bad input): no such card.
+  Status measured_on(const std::string& part);
 
   const training::Card& card() const { return card_; }
   Rank gpus() const { return traffic_.gpus(); }
@@ -32,7 +36,9 @@ class Prices {
   Prices(const cost::MachineView& machine, training::Card card);
 
   training::Traffic traffic_;
+  double modelled(const training::Card& card, const Kernel& kernel) const;
   training::Card card_;
+  std::optional<training::Card> there_;    // on which kernels were measured
   double float_peak_ = 0, tf32_peak_ = 0;  // FLOP/s
   int irregular_ = 0;
 };

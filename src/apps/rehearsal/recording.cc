@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "apps/rehearsal/trace.h"
 #include "plan/schedule/collective.h"
 
 namespace weft::rehearsal {
@@ -115,7 +116,7 @@ std::optional<int> element_bytes(const std::string& type) {
 
 bool known_operation(const Call& call) {
   return call.message() || call.op.ends_with("_object") || call.op.ends_with("_object_list") ||
-         call.op == "monitored_barrier" || schedule::parse_collective(call.op).has_value();
+         call.op == "monitored_barrier" || call.op == "new_group" || schedule::parse_collective(call.op).has_value();
 }
 
 // The larger side has the elements of one rank at least, and those of all at most.
@@ -175,20 +176,23 @@ void read_wait(const Recording& recording, Fields& in, Event& event) {
 
 void read_kernel(Recording& recording, Fields& in, Event& event) {
   Kernel kernel{.op = in.text("op"), .kind = in.text("class"), .type = in.text("type")};
+  kernel.seconds = in.number("seconds");
   kernel.flops = in.number("flops");
   kernel.bytes = in.number("bytes");
   kernel.m = in.number("m");
   kernel.n = in.number("n");
   kernel.k = in.number("k");
   kernel.groups = in.number("groups", 1);
-  constexpr std::string_view kClasses[] = {"gemm", "attention", "attention_backward", "flops", "memory"};
+  constexpr std::string_view kClasses[] = {"gemm", "attention", "attention_backward", "flops", "memory", "idle"};
   if (std::ranges::find(kClasses, kernel.kind) == std::end(kClasses))
-    in.fail("class", "one of gemm, attention, attention_backward, flops and memory");
+    in.fail("class", "one of gemm, attention, attention_backward, flops, memory and idle");
   if (!kernel.type.empty() && !element_bytes(kernel.type)) in.fail("type", "no type of elements is called so");
   const double product = 2 * kernel.m * kernel.n * kernel.k * kernel.groups;
   constexpr double kFactor = 4;  // operations beside the product, such as a bias, are far from that
   if (kernel.kind == "gemm" && (kernel.flops > product * kFactor || kernel.flops * kFactor < product))
     in.fail("flops", fmt::format("m, n, k and groups give {:g}", product));
+  if (kernel.seconds > 0 && kernel.kind != "idle" && recording.card.empty())
+    in.fail("seconds", "the first line names no card on which it was measured");
   if (in.yes("causal")) kernel.flops *= 0.5;  // half of the scores lie above the diagonal
   event.kind = Event::Kind::kKernel;
   event.index = static_cast<int>(recording.kernels.size());
@@ -243,6 +247,7 @@ Status read_head(const Job& job, Recording& recording, const json& object, const
   recording.rank = static_cast<Rank>(in.integer("rank", -1));
   const std::int64_t world = in.integer("world");
   recording.script = in.text("script");
+  recording.card = in.text("card");
   if (world < 1 || world > kMostRanks) in.fail("world", fmt::format("1 to {} ranks", kMostRanks));
   recording.world = static_cast<Rank>(world);
   if (recording.rank < 0 || recording.rank >= recording.world)
@@ -252,6 +257,8 @@ Status read_head(const Job& job, Recording& recording, const json& object, const
     return bad_input("{}: of {} ranks, the files before it of {}", name, recording.world, job.world);
   if (const Recording* other = job.of(recording.rank))
     return bad_input("{}: rank {} again, which {} has", name, recording.rank, other->file);
+  if (!job.ranks.empty() && job.card != recording.card)
+    return bad_input("{}: of card '{}', the files before it of '{}'", name, recording.card, job.card);
   return {};
 }
 
@@ -263,6 +270,10 @@ const Recording* Job::of(Rank rank) const {
 }
 
 Status add_recording(Job& job, const std::string& name, std::string_view text) {
+  if (is_profile(text)) {
+    WEFT_TRY(const std::string recording, recording_of_profile(name, text));
+    return add_recording(job, name, recording);
+  }
   Recording recording{.file = name};
   int number = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -281,6 +292,7 @@ Status add_recording(Job& job, const std::string& name, std::string_view text) {
   if (recording.world == 0) return bad_input("{}: no weft.rehearsal/1", name);
   if (!recording.ended) recording.error = "its recording has no end: the rank was killed, or the file is cut";
   job.world = recording.world;
+  job.card = recording.card;
   job.ranks.push_back(std::move(recording));
   std::ranges::sort(job.ranks, {}, &Recording::rank);
   return {};

@@ -30,7 +30,8 @@ struct Call {
 };
 
 struct Kernel {
-  std::string op, kind, type;  // kind: "gemm", "attention", "attention_backward", "flops", "memory"
+  std::string op, kind, type;  // kind: "gemm", "attention", "attention_backward", "flops", "memory", "idle"
+  double seconds = 0;          // measured, on Recording::card; 0: not
   double flops = 0, bytes = 0;
   double m = 0, n = 0, k = 0, groups = 1;
 };
@@ -54,6 +55,7 @@ struct Note {
 // One rehearsed rank.
 struct Recording {
   std::string file, script;
+  std::string card;  // of the catalogue, on which its kernels were measured; empty: they were not
   Rank rank = 0, world = 0;
   std::map<int, int> groups;  // of Job::groups, by the number in the file
   std::vector<int> made;      // groups of Job::groups in the order in which the script made them
@@ -77,12 +79,13 @@ struct Job {
   Rank world = 0;
   std::vector<Recording> ranks;
   std::vector<Group> groups;
+  std::string card;  // on which kernels were measured; empty: on none
 
   const Recording* of(Rank rank) const;
 };
 
-// Adds one file of weft.rehearsal/1. Errors (bad input): names file and line; another number of ranks than the files
-// before; a rank twice.
+// Adds one file of weft.rehearsal/1, or a trace of torch.profiler, which becomes one. Errors (bad input): names file
+// and line; another number of ranks than the files before; a rank twice.
 Status add_recording(Job& job, const std::string& name, std::string_view text);
 
 // "all_reduce of 20 float (sum)", as the runtime's disagreements say it.

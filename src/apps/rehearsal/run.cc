@@ -131,7 +131,7 @@ class Walker {
         const double seconds = durations_.kernel(kernel);
         stream.clock += seconds;
         flops_ += kernel.flops;
-        if (number == 0) time_.compute += seconds, stream.cause = -1;
+        if (number == 0) time_.compute += kernel.kind == "idle" ? 0 : seconds, stream.cause = -1;
         break;
       }
       case Kind::kCall:

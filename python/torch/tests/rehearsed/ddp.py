@@ -9,19 +9,21 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 MISTAKE = os.environ.get("MISTAKE", "")
-dist.init_process_group("nccl")
+device = "cuda" if torch.cuda.is_available() else "cpu"
+dist.init_process_group("nccl" if device == "cuda" else "gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
-torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-model = nn.Sequential(nn.Linear(1024, 1024), nn.GELU(), nn.Linear(1024, 1024)).cuda()
+if device == "cuda":
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+model = nn.Sequential(nn.Linear(1024, 1024), nn.GELU(), nn.Linear(1024, 1024)).to(device)
 if MISTAKE == "memory":
-    cache = torch.empty(32, 1 << 30, device="cuda")  # line: memory
+    cache = torch.empty(32, 1 << 30, device=device)  # line: memory
 model = DistributedDataParallel(model)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 for step in range(3):
     for part in range(2):
-        x = torch.randn(64, 1024, device="cuda")
+        x = torch.randn(64, 1024, device=device)
         with model.no_sync() if part == 0 else contextlib.nullcontext():
-            with torch.autocast("cuda", dtype=torch.bfloat16):
+            with torch.autocast(device, dtype=torch.bfloat16):
                 loss = model(x).float().square().mean()
             loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -37,17 +37,18 @@ class Model(nn.Module):
         return self.head(x)
 
 
-mesh = init_device_mesh("cuda", (int(os.environ["WORLD_SIZE"]),))
+device = "cuda" if torch.cuda.is_available() else "cpu"
+mesh = init_device_mesh(device, (int(os.environ["WORLD_SIZE"]),))
 with torch.device("meta"):
     model = Model()
 policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 for block in model.blocks:
     fully_shard(block, mesh=mesh, mp_policy=policy)
 fully_shard(model, mesh=mesh, mp_policy=policy)
-model.to_empty(device="cuda")
+model.to_empty(device=device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 for step in range(2):
-    x = torch.randint(0, 1000, (2, 256), device="cuda")
+    x = torch.randint(0, 1000, (2, 256), device=device)
     loss = F.cross_entropy(model(x).view(-1, 1000).float(), x.view(-1))  # line: forward
     loss.backward()  # line: backward
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -6,12 +6,14 @@ import torch
 import torch.distributed as dist
 
 MISTAKE = os.environ.get("MISTAKE", "")
-dist.init_process_group("nccl")
+device = "cuda" if torch.cuda.is_available() else "cpu"
+dist.init_process_group("nccl" if device == "cuda" else "gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
-torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-weight = torch.randn(512, 512, device="cuda", dtype=torch.bfloat16)
+if device == "cuda":
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+weight = torch.randn(512, 512, device=device, dtype=torch.bfloat16)
 even, odd = dist.new_group(list(range(world))), dist.new_group(list(range(world)))
-x = torch.randn(128, 512, device="cuda", dtype=torch.bfloat16)
+x = torch.randn(128, 512, device=device, dtype=torch.bfloat16)
 for step in range(2):
     if rank > 0:
         dist.recv(x, rank - 1)

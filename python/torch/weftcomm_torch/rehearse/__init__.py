@@ -2,3 +2,8 @@
 
 The files that a rehearsal writes are weft.rehearsal/1 (docs/rehearse.md); `weft rehearse` matches and times them.
 """
+
+from ._api import Finding as Finding
+from ._api import Place as Place
+from ._api import Rehearsal as Rehearsal
+from ._api import rehearse as rehearse

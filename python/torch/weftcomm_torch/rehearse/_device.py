@@ -120,9 +120,9 @@ def install(record: Any, allocator: Any) -> None:
     )
     statistics = lambda: {  # noqa: E731
         "allocated_bytes.all.current": allocator.allocated,
-        "allocated_bytes.all.peak": allocator.peak,
+        "allocated_bytes.all.peak": allocator.peak_since,
         "reserved_bytes.all.current": allocator.reserved,
-        "reserved_bytes.all.peak": allocator.peak_reserved,
+        "reserved_bytes.all.peak": allocator.peak_reserved_since,
         "num_alloc_retries": 0,
         "num_ooms": 0,
     }
@@ -146,11 +146,11 @@ def install(record: Any, allocator: Any) -> None:
         "get_device_capability": lambda *_: (9, 0),
         "mem_get_info": lambda *_: (capacity - allocator.reserved, capacity),
         "memory_allocated": lambda *_: allocator.allocated,
-        "max_memory_allocated": lambda *_: allocator.peak,
+        "max_memory_allocated": lambda *_: allocator.peak_since,
         "memory_reserved": lambda *_: allocator.reserved,
-        "max_memory_reserved": lambda *_: allocator.peak_reserved,
+        "max_memory_reserved": lambda *_: allocator.peak_reserved_since,
         "memory_stats": lambda *_: statistics(),
-        "reset_peak_memory_stats": nothing(),
+        "reset_peak_memory_stats": allocator.reset_peaks,
         "empty_cache": allocator.give_back,
         "manual_seed": nothing(),
         "manual_seed_all": nothing(),

@@ -44,6 +44,7 @@ class Distributed:
             replace(c10d, name, lambda _: lambda: True)
         replace(c10d, "init_process_group", self._init)
         replace(c10d, "_new_process_group_helper", self._new_group)
+        replace(c10d, "_new_group_with_tag", self._made_by_all)
         replace(c10d, "get_backend", lambda _: lambda group=None: self._backend)
         replace(c10d, "batch_isend_irecv", self._batch)
         replace(c10d, "monitored_barrier", lambda _: lambda group=None, *a, **k: self.group_of(group).barrier().wait())
@@ -85,6 +86,18 @@ class Distributed:
             return before(size, rank, ranks, "rehearsal", *rest, **options)
 
         return _new_process_group_helper
+
+    def _made_by_all(self, before: Any) -> Any:
+        """All ranks of the job come to new_group, members or not, unless it synchronizes locally."""
+
+        def _new_group_with_tag(ranks: Any = None, *args: Any, **options: Any) -> Any:
+            group = before(ranks, *args, **options)
+            local = options.get("use_local_synchronization", args[5] if len(args) > 5 else False)
+            if not local:
+                self._call("new_group", None)
+            return group
+
+        return _new_group_with_tag
 
     def _create(self, options: Any, _: Any) -> Group:
         group = Group(self.record, self._created, self._making, options.group_rank, options.group_id)

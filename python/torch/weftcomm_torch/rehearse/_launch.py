@@ -31,7 +31,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="weftcomm rehearse",
         usage=USAGE,
-        description="Runs an unmodified PyTorch training script as some ranks of a job on a machine that is not there: "
+        description="Runs an unmodified PyTorch training script, or a function of it (train.py::main), as some ranks of a job on a machine that is not there: "
         "finds calls that do not match, deadlocks and memory that does not fit, and says how long a step takes.",
         epilog="Exit status: 0 nothing found, 1 findings, 2 bad input.",
     )
@@ -95,17 +95,38 @@ def ranks_of(text: str, world: int) -> list[int]:
 
 
 class Ranks:
-    """The processes of the rehearsed ranks, as many at once as there are cores."""
+    """The processes of the rehearsed ranks, forks of one that has imported torch; as many at once as there are cores."""
 
     def __init__(self, options: argparse.Namespace, folder: str, world: int, per_node: int, memory: int) -> None:
         self._options, self._folder = options, folder
-        self._world, self._per_node, self._memory = world, per_node, memory
-        self._library = device_library()
+        self._world, self._per_node = world, per_node
         self.recordings: dict[int, str] = {}
+        said, answers = os.pipe()
+        words = [sys.executable, os.path.join(HERE, "_rank.py"), folder, device_library(), str(answers)]
+        environment = {
+            "OMP_NUM_THREADS": "1",
+            "WEFT_REHEARSAL_GPUS": str(min(per_node, 64)),
+            "WEFT_REHEARSAL_MEMORY": str(memory),
+        }
+        self._server = subprocess.Popen(
+            [*words, options.script, *options.arguments],
+            stdin=subprocess.PIPE, pass_fds=[answers], env=os.environ | environment, text=True,
+            stderr=open(os.path.join(folder, "server.log"), "w", encoding="utf-8"),
+        )  # fmt: skip
+        os.close(answers)
+        self._answers = os.fdopen(said, encoding="utf-8")
 
-    def _start(self, rank: int) -> subprocess.Popen[str]:
-        path = os.path.join(self._folder, f"rank-{rank}.jsonl")
-        environment = os.environ | {
+    def close(self) -> None:
+        if self._server.stdin is not None:
+            self._server.stdin.close()
+        self._server.wait()
+        self._answers.close()
+
+    def _log(self, rank: int) -> str:
+        return os.path.join(self._folder, f"rank-{rank}.log")
+
+    def _start(self, rank: int) -> None:
+        environment = {
             "RANK": str(rank),
             "WORLD_SIZE": str(self._world),
             "LOCAL_RANK": str(rank % self._per_node),
@@ -115,33 +136,43 @@ class Ranks:
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": "29500",
             "TORCHELASTIC_RUN_ID": "rehearsal",
-            "WEFT_REHEARSAL_GPUS": str(min(self._per_node, 64)),
-            "WEFT_REHEARSAL_MEMORY": str(self._memory),
-            "OMP_NUM_THREADS": "1",
         }
-        words = [sys.executable, os.path.join(HERE, "_rank.py"), path, self._folder, self._library]
-        words += [self._options.script, *self._options.arguments]
-        log = open(os.path.join(self._folder, f"rank-{rank}.log"), "w", encoding="utf-8")
         # The script's output is that of the first rank; of --json - it would be in the way.
-        shown = None if not self.recordings and self._options.json != "-" else log
-        self.recordings[rank] = path
-        return subprocess.Popen(words, env=environment, stdout=shown, stderr=log, text=True)
+        shown = not self.recordings and self._options.json != "-"
+        self.recordings[rank] = os.path.join(self._folder, f"rank-{rank}.jsonl")
+        asked = {
+            "rank": rank, "record": self.recordings[rank], "log": self._log(rank), "shown": shown,
+            "environment": environment,
+        }  # fmt: skip
+        assert self._server.stdin is not None
+        try:
+            self._server.stdin.write(json.dumps(asked) + "\n")
+            self._server.stdin.flush()
+        except BrokenPipeError:
+            self._ended("the rehearsal", "server.log")
+
+    def _ended(self, what: str, log: str) -> NoReturn:
+        with open(os.path.join(self._folder, log), encoding="utf-8") as file:
+            said = file.read().strip().splitlines()
+        fail(f"{what} ended: {said[-1] if said else 'without a word'}")
 
     def rehearse(self, ranks: list[int]) -> None:
         waiting = [rank for rank in ranks if rank not in self.recordings]
-        running: list[tuple[int, subprocess.Popen[str]]] = []
         first = not self.recordings  # alone: objects that it sends are there when others ask for them
+        running = 0
         while waiting or running:
-            while waiting and len(running) < (1 if first else os.cpu_count() or 1):
-                rank = waiting.pop(0)
-                running.append((rank, self._start(rank)))
-            rank, process = running.pop(0)
-            status = process.wait()
+            while waiting and running < (1 if first else os.cpu_count() or 1):
+                self._start(waiting.pop(0))
+                running += 1
+            line = self._answers.readline()
+            if not line:
+                self._ended("the rehearsal", "server.log")
+            ended = json.loads(line)
+            if ended["status"] != 0:
+                rank = ended["rank"]
+                self._ended(f"rank {rank}, with status {ended['status']},", f"rank-{rank}.log")
+            running -= 1
             first = False
-            if status != 0:
-                with open(os.path.join(self._folder, f"rank-{rank}.log"), encoding="utf-8") as log:
-                    said = log.read().strip().splitlines()
-                fail(f"rank {rank} ended with status {status}: {said[-1] if said else 'without a word'}")
 
 
 def answer(weft: str, options: argparse.Namespace, ranks: Ranks, shown: bool) -> tuple[int, dict[str, Any]]:
@@ -165,24 +196,26 @@ def rehearse(options: argparse.Namespace, folder: str) -> int:
     world = options.ranks or gpus
     if not 1 <= world <= gpus:
         fail(f"--ranks {options.ranks}: {options.on} has {gpus} GPUs")
+    chosen = ranks_of(options.ranks_as, world) if options.ranks_as else []
     ranks = Ranks(options, folder, world, per_node, memory)
-    if options.ranks_as:
-        ranks.rehearse(ranks_of(options.ranks_as, world))
-    else:
-        ranks.rehearse([0, world - 1])
-        for _ in range(16):
+    try:
+        ranks.rehearse(chosen or [0, world - 1])
+        for _ in range(0 if chosen else 16):
             needed = answer(weft, options, ranks, shown=False)[1]["missing"]
             needed = needed[: max(0, MOST_RANKS - len(ranks.recordings))]
             if not needed:
                 break
             ranks.rehearse(needed)
+    finally:
+        ranks.close()
     return answer(weft, options, ranks, shown=True)[0]
 
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
-    if not os.path.isfile(options.script):
-        fail(f"{options.script}: no such file")
+    file = options.script.partition("::")[0]
+    if not os.path.isfile(file):
+        fail(f"{file}: no such file")
     if options.keep:
         os.makedirs(options.keep, exist_ok=True)
         return rehearse(options, options.keep)

@@ -35,6 +35,7 @@ class Allocator:
         self._free: dict[tuple[int, bool], list[Block]] = {}
         self._segments = 0
         self.allocated = self.reserved = self.peak = self.peak_reserved = 0
+        self.peak_since = self.peak_reserved_since = 0  # since torch.cuda.reset_peak_memory_stats()
         self._written = self._written_reserved = 0
 
     def allocate(self, size: int, stream: int) -> Block | None:
@@ -60,6 +61,8 @@ class Allocator:
         block.free = False
         self.allocated += block.size
         self.peak = max(self.peak, self.allocated)
+        self.peak_since = max(self.peak_since, self.allocated)
+        self.peak_reserved_since = max(self.peak_reserved_since, self.reserved)
         if self.peak >= self._written + REPORTED or self.peak_reserved > self._written_reserved:
             self.write_peak()
         return block
@@ -95,6 +98,9 @@ class Allocator:
             kept = [block for block in pool if block.before is not None or block.after is not None]
             self.reserved -= sum(block.size for block in pool) - sum(block.size for block in kept)
             pool[:] = kept
+
+    def reset_peaks(self, *_: Any) -> None:
+        self.peak_since, self.peak_reserved_since = self.allocated, self.reserved
 
     def write_peak(self) -> None:
         self._written, self._written_reserved = self.peak, self.peak_reserved

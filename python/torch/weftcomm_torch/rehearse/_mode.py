@@ -7,8 +7,14 @@ import weakref
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    UnsupportedOperatorException,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
@@ -23,6 +29,7 @@ WITHOUT_KERNEL = {
 }  # fmt: skip
 # Operators that read some rows of their first operand.
 GATHERING = {aten.embedding, aten.index_select, aten.gather, aten.index}
+KNOWN_NAMESPACES = {"aten", "fsdp", "_dtensor", "prims", "prim", "profiler", "c10d", "_c10d_functional", "quantized"}
 VALUE_RULE = "a value that the script reads from a tensor is 1, a truth value False"
 
 
@@ -38,6 +45,8 @@ def has_kernel(func: Any) -> bool:
 class Operators(TorchDispatchMode):
     """Lies over FakeTensorMode. `groups`: by name, for functional collectives."""
 
+    supports_higher_order_operators = True  # DTensor's random numbers are one
+
     def __init__(self, record: Any, allocator: Any, groups: dict[str, Any]) -> None:
         super().__init__()
         self._record, self._allocator, self._groups = record, allocator, groups
@@ -49,12 +58,26 @@ class Operators(TorchDispatchMode):
         if any(t not in (torch.Tensor, FakeTensor, torch.nn.Parameter) for t in types):
             return NotImplemented  # DTensor and the like first become operators on their parts
         kwargs = kwargs or {}
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            if func.name() == "run_dtensor_rng_op":  # two offsets, then the operator
+                with self:
+                    return args[2](*args[3:], **kwargs)
+            return func(*args, **kwargs)
+        if kwargs.get("pin_memory"):
+            kwargs = {**kwargs, "pin_memory": False}
         if func.namespace == "_c10d_functional":
             return self._functional(func, args, kwargs)
         try:
             result = func(*args, **kwargs)
         except DataDependentOutputException:
             return self._value(func, args)
+        except (NotImplementedError, UnsupportedOperatorException) as problem:
+            if func.namespace in KNOWN_NAMESPACES:
+                raise
+            raise RuntimeError(
+                f"weftcomm rehearse: {func} is a kernel of one's own, whose result has no known shape: "
+                "give it one with torch.library.register_fake"
+            ) from problem
         except DynamicOutputShapeException as problem:
             raise RuntimeError(
                 f"weftcomm rehearse: the shape of {func}'s result depends on data, which a rehearsal has not"
@@ -62,11 +85,21 @@ class Operators(TorchDispatchMode):
         outputs = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
         for tensor in outputs:
             self.track(tensor)
+        if func.namespace not in KNOWN_NAMESPACES:
+            self._record.note(f"{func.overloadpacket} is a kernel of one's own: no time is counted for it")
+        if func is aten._to_copy.default and isinstance(args[0], FakeTensor):
+            result.known = args[0].constant if args[0].constant is not None else getattr(args[0], "known", None)
+        elif func._schema.is_mutable and isinstance(args[0], FakeTensor):
+            args[0].known = None
         if has_kernel(func):
             self._kernel(func, args, kwargs, result, outputs)
         return result
 
     def _value(self, func: Any, args: Any) -> Any:
+        known = getattr(args[0], "known", None)
+        if known is not None and func.overloadpacket is aten._local_scalar_dense:
+            with no_dispatch():
+                return known.item()
         self._record.note(VALUE_RULE)
         if func.overloadpacket is aten.equal:
             return True

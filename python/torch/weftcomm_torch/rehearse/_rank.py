@@ -1,14 +1,21 @@
-"""One rehearsed rank: a process that runs the user's script. Started by _launch.py, by this file's path.
+"""The rehearsed ranks: forks of a process that has imported torch. Started by _launch.py, by this file's path.
 
-  python _rank.py RECORD FOLDER LIBRARY SCRIPT [ARGUMENTS...]
+  python _rank.py FOLDER LIBRARY ANSWERS SCRIPT [ARGUMENTS...]
+
+Each line of stdin is a rank to start, {"rank": 3, "record": PATH, "log": PATH or "", "environment": {...}}; each line on
+the file descriptor ANSWERS is one that has ended, {"rank": 3, "status": 0}. `log` takes the rank's errors, and its
+output if `shown` is false.
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import os
+import pickle
 import runpy
+import select
 import sys
 from typing import Any
 
@@ -48,7 +55,6 @@ def patch_modules(record: Any) -> None:
                 moved = fn(parameter)
             if moved is not parameter:
                 parameter.data = moved
-                parameter.fake_device = moved.fake_device
                 if parameter.grad is not None:
                     parameter.grad = fn(parameter.grad)
         for name, buffer in module._buffers.items():
@@ -57,6 +63,8 @@ def patch_modules(record: Any) -> None:
         return module
 
     torch.nn.Module._apply = _apply  # type: ignore[method-assign]
+    devices_follow_data()
+    pinned_memory_is_memory()
 
     def compile(model: Any = None, **_: Any) -> Any:
         record.note("torch.compile leaves the model as it is: its kernels are counted one by one, not fused")
@@ -91,6 +99,52 @@ def patch_modules(record: Any) -> None:
     register_optimizer_step_post_hook(lambda *_: record.write(kind="step", line=record.line()))
 
 
+def devices_follow_data() -> None:
+    """`tensor.data = other` gives a tensor without contents the other's device, too; a text of one has the
+    value that the script would read."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    plain = torch._C.TensorBase.data
+
+    def set_data(tensor: Any, other: Any) -> None:
+        plain.__set__(tensor, other)
+        if isinstance(other, FakeTensor):
+            tensor.fake_device = other.fake_device
+
+    FakeTensor.__format__ = lambda tensor, how: (  # type: ignore[method-assign]
+        tensor.item().__format__(how) if tensor.dim() == 0 else object.__format__(tensor, how)
+    )
+    FakeTensor.data = property(plain.__get__, set_data)  # type: ignore[assignment,misc]
+
+
+def pinned_memory_is_memory() -> None:
+    import torch
+
+    torch.Tensor.pin_memory = lambda tensor, *_: tensor  # type: ignore[method-assign,assignment]
+    torch.Tensor.is_pinned = lambda *_, **__: False  # type: ignore[method-assign,assignment]
+
+
+def files_without_contents(record: Any) -> None:
+    """torch.save writes nothing; torch.load gives what the same rank saved under that name."""
+    import torch
+
+    saved: dict[str, Any] = {}
+    load = torch.load
+
+    def save_here(thing: Any, file: Any, *_: Any, **__: Any) -> None:
+        record.note("torch.save writes no file: tensors have no contents")
+        if isinstance(file, (str, os.PathLike)):
+            saved[os.path.abspath(file)] = thing
+
+    def load_here(file: Any, *args: Any, **options: Any) -> Any:
+        if isinstance(file, (str, os.PathLike)) and os.path.abspath(file) in saved:
+            return saved[os.path.abspath(file)]
+        return load(file, *args, **options)
+
+    torch.save, torch.load = save_here, load_here
+
+
 def meshes_with_contents() -> None:
     """Device meshes are tensors whose contents decide which groups there are: their methods run outside all modes."""
     import functools
@@ -98,6 +152,8 @@ def meshes_with_contents() -> None:
 
     from torch.distributed import device_mesh
     from torch.utils._python_dispatch import _disable_current_modes
+
+    from weftcomm_torch.rehearse._distributed import replace
 
     def outside(function: Any) -> Any:
         @functools.wraps(function)
@@ -114,14 +170,34 @@ def meshes_with_contents() -> None:
             setattr(device_mesh.DeviceMesh, name, type(member)(outside(member.__func__)))
         elif isinstance(member, property) and member.fget is not None:
             setattr(device_mesh.DeviceMesh, name, property(outside(member.fget), member.fset, member.fdel))
-    for holder in (device_mesh, torch_distributed()):
-        holder.init_device_mesh = outside(holder.init_device_mesh)
+    replace(device_mesh, "init_device_mesh", outside)
+    # DTensor tries each operator on tensors of the whole shape, which are neither memory nor kernels of the rank.
+    from torch.distributed.tensor._sharding_prop import ShardingPropagator
+
+    name = "_propagate_tensor_meta_non_cached"
+    setattr(ShardingPropagator, name, outside(getattr(ShardingPropagator, name)))
 
 
-def torch_distributed() -> Any:
-    import torch.distributed
-
-    return torch.distributed
+def run_program(script: str) -> None:
+    """A script, or a function of a file, "train.py::main", with the arguments of the Python interface."""
+    file, _, name = script.partition("::")
+    if not name:
+        runpy.run_path(file, run_name="__main__")
+        return
+    arguments: tuple[Any, ...] = ()
+    if pickled := os.environ.get("WEFT_REHEARSAL_ARGUMENTS"):
+        with open(pickled, "rb") as stored:
+            arguments = pickle.load(stored)
+    module = os.path.splitext(os.path.basename(file))[0]
+    spec = importlib.util.spec_from_file_location(module, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python file")
+    sys.modules[module] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[module])
+    found: Any = sys.modules[module]
+    for part in name.split("."):
+        found = getattr(found, part)
+    found(*arguments)
 
 
 def run(record: Any, folder: str, script: str) -> tuple[str, str]:
@@ -134,16 +210,19 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
     from weftcomm_torch.rehearse._memory import Allocator
     from weftcomm_torch.rehearse._mode import Operators
 
+    # torch.tensor(…, device="cuda") makes a tensor of the CPU first.
+    FakeTensorMode.avoid_device_init = True  # type: ignore[assignment,method-assign]
     allocator = Allocator(record)
     install(record, allocator)
     distributed = Distributed(record, folder)
     distributed.install()
     patch_modules(record)
     meshes_with_contents()
+    files_without_contents(record)
     error = line = ""
     with FakeTensorMode(allow_non_fake_inputs=True), Operators(record, allocator, distributed.groups):
         try:
-            runpy.run_path(script, run_name="__main__")
+            run_program(script)
         except SystemExit as left:
             if left.code not in (None, 0):
                 error, line = f"the script exited with {left.code}", record.line_of(left)
@@ -156,28 +235,72 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
                 traceback.print_exc()
     allocator.write_peak()
     if not distributed.groups:
-        record.note("the script never calls init_process_group", "")
+        record.note("the script never calls init_process_group: each rank trains alone", "")
     return error, line
 
 
-def main() -> int:
-    path, folder, library, script, *arguments = sys.argv[1:]
+def rehearse_rank(asked: dict[str, Any], folder: str, script: str) -> None:
+    """Runs in the rank's own process, which does not return from it."""
+    status = 1
+    try:
+        os.environ.update(asked["environment"])
+        log = os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(log, 2)
+        if not asked["shown"]:
+            os.dup2(log, 1)
+        from weftcomm_torch.rehearse._record import Record
+
+        record = Record(asked["record"], script.partition("::")[0], asked["rank"], int(os.environ["WORLD_SIZE"]))
+        error, line = run(record, folder, script)
+        record.close(error, line)
+        status = 0
+    except BaseException as problem:
+        print(f"{type(problem).__name__}: {problem}", file=sys.stderr)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)  # tensors without memory and torch's end of the interpreter do not go together
+
+
+def serve(answers: int, folder: str, script: str) -> None:
+    """Starts ranks as they are asked for, and says which have ended."""
+    ranks: dict[int, int] = {}  # by process
+    asking, text = True, b""
+    while asking or ranks:
+        if asking and select.select([0], [], [], 0.02 if ranks else None)[0]:
+            more = os.read(0, 65536)
+            asking = bool(more)
+            *lines, text = (text + more).split(b"\n")
+            for line in lines:
+                asked = json.loads(line)
+                sys.stdout.flush()
+                process = os.fork()
+                if process == 0:
+                    rehearse_rank(asked, folder, script)
+                ranks[process] = asked["rank"]
+        while ranks:
+            process, status = os.waitpid(-1, os.WNOHANG if asking else 0)
+            if process == 0:
+                break
+            answer = {"rank": ranks.pop(process), "status": os.waitstatus_to_exitcode(status)}
+            os.write(answers, (json.dumps(answer) + "\n").encode())
+
+
+def main() -> None:
+    folder, library, answers, script, *arguments = sys.argv[1:]
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
     load_device(library)
     package = os.path.dirname(os.path.dirname(here))
     if package not in sys.path:
         sys.path.append(package)
-    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
-    sys.argv = [script, *arguments]
-    from weftcomm_torch.rehearse._record import Record
+    file = script.partition("::")[0]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
+    sys.argv = [file, *arguments]
+    import torch.distributed.fsdp
+    import torch.distributed.tensor.parallel  # noqa: F401 (what takes long to import, before the forks)
 
-    record = Record(path, script, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
-    error, line = run(record, folder, script)
-    record.close(error, line)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # tensors without memory and torch's end of the interpreter do not go together
+    serve(int(answers), folder, script)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,159 @@
+"""rehearse(fn, on=…): functions and scripts from Python, and the example of docs/rehearse.md."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from weftcomm_torch.rehearse import rehearse
+
+HERE = pathlib.Path(__file__).parent
+PAGE = HERE.parents[2] / "docs" / "rehearse.md"
+
+
+def unequal(width):
+    """A job of which the last rank reduces another shape."""
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    last = dist.get_rank() == dist.get_world_size() - 1
+    dist.all_reduce(torch.ones(width + last, device="cuda"))  # line: unequal
+
+
+def too_large():
+    import torch
+
+    torch.distributed.init_process_group("nccl")
+    return torch.empty(100 << 30, dtype=torch.uint8, device="cuda")
+
+
+def line_of(mark):
+    lines = pathlib.Path(__file__).read_text().splitlines()
+    return f"{pathlib.Path(__file__).name}:{next(i for i, t in enumerate(lines, 1) if t.endswith('# line: ' + mark))}"
+
+
+def test_the_pages_test_passes_under_pytest(tmp_path):
+    script, example = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)[:2]
+    imports, program = script.split("dist.init", 1)
+    body = "".join(f"    {line}\n" for line in ("dist.init" + program).splitlines())
+    (tmp_path / "train.py").write_text(f"{imports}\ndef main():\n{body}")
+    (tmp_path / "test_train.py").write_text(example)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "test_train.py"],
+        cwd=tmp_path, env=os.environ, capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_function_gets_its_arguments_and_its_findings_name_its_line():
+    answer = rehearse(unequal, 16, on="dgx-h100", ranks=4)
+    assert [f.rule for f in answer.findings] == ["mismatch"] and not answer.notes
+    assert [(p.rank, p.line) for p in answer.findings[0].places] == [(0, line_of("unequal")), (3, line_of("unequal"))]
+    assert "16 float" in answer.findings[0].text and "17 float" in answer.findings[0].text
+    assert answer.world == 4 and answer.rehearsed == (0, 3) and answer.fits
+
+
+def test_what_does_not_fit_is_said_by_fits():
+    answer = rehearse(too_large, on="dgx-h100", ranks=2, ranks_as=[1])
+    assert not answer.fits and answer.allocated == 100 << 30 and answer.rehearsed == (1,)
+    assert [f.rule for f in answer.findings] == ["memory"]
+
+
+def test_a_script_is_rehearsed_with_its_arguments(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("import sys, torch.distributed as dist\ndist.init_process_group()\nassert sys.argv[1:] == ['--batch', '8']\n")
+    assert rehearse(script, "--batch", 8, on="dgx-h100", ranks=2).findings == ()
+
+
+def test_bad_input_raises_with_one_line():
+    with pytest.raises(ValueError, match="no function of a module's file"):
+        rehearse(lambda: None, on="dgx-h100")
+    with pytest.raises(ValueError, match="'9' is no rank of 8"):
+        rehearse(unequal, 1, on="dgx-h100", ranks_as="9")
+    with pytest.raises(ValueError, match="missing.py: no such file"):
+        rehearse("missing.py", on="dgx-h100")
+
+
+def own_kernel(described):
+    """An operator of one's own without an implementation for this device; `described`: with its shape."""
+    import torch
+
+    library = torch.library.Library("house", "DEF")
+    library.define("fused(Tensor x) -> Tensor")
+    if described:
+        torch.library.register_fake("house::fused", lambda x: torch.empty_like(x))
+    torch.distributed.init_process_group("nccl")
+    return torch.ops.house.fused(torch.ones(4, device="cuda")).shape  # line: kernel
+
+
+def test_a_kernel_of_ones_own_is_named_with_what_to_do():
+    answer = rehearse(own_kernel, False, on="dgx-h100", ranks=2, ranks_as=[0])
+    assert [f.rule for f in answer.findings] == ["error"] and answer.findings[0].places[0].line == line_of("kernel")
+    assert "house.fused" in answer.findings[0].text and "register_fake" in answer.findings[0].text
+    described = rehearse(own_kernel, True, on="dgx-h100", ranks=2, ranks_as=[0])
+    assert described.findings == () and any("house.fused" in n and "no time" in n for n in described.notes)
+
+
+def alone():
+    return 1
+
+
+def other_world():
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl", world_size=64, rank=0)  # line: world
+
+
+def test_a_script_without_a_process_group_is_answered_with_a_note():
+    answer = rehearse(alone, on="dgx-h100", ranks=2)
+    assert answer.findings == () and "the script never calls init_process_group: each rank trains alone" in answer.notes
+
+
+def test_another_world_size_than_the_rehearsals_is_one_line_with_both():
+    answer = rehearse(other_world, on="dgx-h100", ranks=2, ranks_as=[0])
+    assert [f.rule for f in answer.findings] == ["error"] and answer.findings[0].places[0].line == line_of("world")
+    assert "the script asks for 64 ranks, the rehearsal has 2" in answer.findings[0].text
+
+
+def test_contents_that_the_script_made_itself_are_read_and_files_are_not_written(tmp_path):
+    answer = rehearse(contents, str(tmp_path / "model.pt"), on="dgx-h100", ranks=2, ranks_as=[0])
+    assert answer.findings == () and not (tmp_path / "model.pt").exists()
+
+
+def contents(path):
+    import torch
+
+    torch.distributed.init_process_group("nccl")
+    assert torch.tensor([3], device="cuda").item() == 3
+    assert f"{torch.ones(2, device='cuda').sum():.1f}" == "1.0"
+    assert torch.ones(2).pin_memory().to("cuda", non_blocking=True).device.type == "cuda"
+    torch.cuda.reset_peak_memory_stats()
+    large = torch.empty(1 << 20, device="cuda")
+    assert torch.cuda.max_memory_allocated() >= large.numel() * 4
+    del large
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_allocated() < 1 << 20
+    torch.save({"step": 4}, path)
+    assert torch.load(path) == {"step": 4}
+
+
+def sharded_step():
+    """Parameters of 256 MiB, of which each of 8 ranks has 32."""
+    import torch
+    from torch.distributed.fsdp import fully_shard
+
+    torch.distributed.init_process_group("nccl")
+    model = fully_shard(torch.nn.Linear(8192, 8192, bias=False, device="cuda"))
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    model(torch.ones(8, 8192, device="cuda")).sum().backward()
+    torch.cuda.reset_peak_memory_stats()
+    optimizer.step()
+    assert torch.cuda.max_memory_allocated() < 200 << 20  # parameters, gradients, two moments, a temporary one
+
+
+def test_trials_of_dtensor_on_whole_shapes_are_no_memory_of_a_rank():
+    assert rehearse(sharded_step, on="dgx-h100", ranks_as=[0]).findings == ()
