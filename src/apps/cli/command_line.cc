@@ -46,7 +46,7 @@ int run_command_line(int argc, char** argv) {
       add_bench(app),   add_explain(app), add_verify(app),   add_schedule(app),   add_algorithms(app),
       add_topo(app),    add_catalog(app), add_place(app),    add_run(app),        add_replay(app),
       add_kv(app),      add_ps(app),      add_trace(app),    add_calibrate(app),  add_accuracy(app),
-      add_train(app),   add_serve(app),   add_fit(app),      add_doctor(app),     add_check(app),
+      add_train(app),   add_serve(app),   add_fit(app), add_advise(app),      add_doctor(app),     add_check(app),
       add_explore(app), add_reshard(app), add_rehearse(app), add_completion(app), add_run_agent(app)};
   dress_help(app);
   app.name("weft");
