@@ -41,6 +41,10 @@ struct Point {
   double batch = 0;  // sequences that decode in an iteration
   double cache_used = 0;
   double prefix_hits = 0;  // share of the prompts' tokens that were cached
+  double reloaded = 0, faster_computed = 0;  // … that came from a lower tier; that were in one but computed sooner
+  // Seconds that a prompt of Load::input tokens takes to be computed alone, and to be read from each lower tier.
+  double computing = 0;
+  std::vector<std::pair<std::string, double>> reloading;
   std::int64_t preemptions = 0;
   std::shared_ptr<const Run> run;  // of one engine's share, or of both pools; where it is recorded
   Memory memory;                   // of the engine, or of decode engines
