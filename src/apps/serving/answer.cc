@@ -153,7 +153,8 @@ report::ServeRow row_of(const Question& q, const Point& p, double price) {
   else if (q.replicas > 1)
     row.plan = fmt::format("{} x ({})", q.replicas, row.plan);
   row.ttft = in_ms(p.ttft), row.tpot = in_ms(p.tpot), row.end_to_end = in_ms(p.end_to_end);
-  row.ttft_parts = {{"queue", p.queue * 1e3},
+  row.ttft_parts = {{"tokenising", p.text * 1e3},
+                    {"queue", p.queue * 1e3},
                     {"prefill", p.reading * 1e3},
                     {"KV transfer", p.moving * 1e3},
                     {"first response", p.response * 1e3}};

@@ -16,7 +16,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 void Scheduler::add(std::int64_t id, std::int64_t input, std::int64_t output, bool ready, Blocks blocks) {
   if (idle()) read_ = false;
   if (!ready) pending_ += d(input);
-  incoming_.push_back({id, input, ready ? 0 : input, output, ready, blocks});
+  const bool scheduled = step_.engine().overlapped && running() > 0;  // the next iteration is already
+  incoming_.push_back({id, input, ready ? 0 : input, output, ready, blocks, 0, 0, iteration_ + (scheduled ? 1 : 0)});
 }
 
 bool Scheduler::has_room(const Prompt& p) const {
@@ -135,8 +136,10 @@ Result<bool> Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, 
   for (Prompt& p : reading_)
     if (budget >= 1 && p.ready_at <= now) read(p);
   if (running() == 0 || interval() <= 1 || iteration_ >= look_) {
-    waiting_.insert(waiting_.end(), incoming_.begin(), incoming_.end());
-    incoming_.clear();
+    while (!incoming_.empty() && (running() == 0 || incoming_.front().from <= iteration_)) {
+      waiting_.push_back(incoming_.front());
+      incoming_.pop_front();
+    }
     look_ = iteration_ + interval();
   }
   while (!waiting_.empty() && (replicas > 1 || reading_.empty() || reading_.back().left == 0 || reading_.back().ready_at > now)) {
@@ -219,7 +222,8 @@ Result<Scheduler::Outcome> Scheduler::advance(double now, double until, double m
   double n = d(decoding_.begin()->first - iteration_);
   n = std::min(n, std::max(1.0, std::floor((tokens_ - held_ - leased()) / gives(work.decodes))));
   n = std::min(n, most);
-  if (!incoming_.empty() && look_ > iteration_) n = std::min(n, d(look_ - iteration_));
+  if (!incoming_.empty())
+    n = std::min(n, d(std::max<std::int64_t>(1, std::max(interval() > 1 ? look_ : 0, incoming_.front().from) - iteration_)));
   double each = parts.total();
   if (n > 1) {
     Work last = work;

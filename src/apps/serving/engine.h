@@ -54,7 +54,8 @@ struct Blocks {
 // A sequence whose next token has no room is preempted: the last one to start goes back to the queue and is computed
 // again; an engine that does not evict starts a request only where all its tokens will have room. Sequences are kept by
 // the iteration in which they finish, so an iteration costs the same for any batch, and iterations that only decode are
-// taken together until something else happens. With drafts each iteration gives every sequence the mean number of
+// taken together until something else happens. An engine that schedules an iteration while the one before runs takes what
+// comes meanwhile into the iteration after that. With drafts each iteration gives every sequence the mean number of
 // tokens.
 class Scheduler {
  public:
@@ -107,6 +108,7 @@ class Scheduler {
     Blocks blocks = {};
     std::uint32_t hits = 0;  // of its blocks, that were there
     double ready_at = 0;     // s; its blocks from a lower tier are there
+    std::int64_t from = 0;   // the first iteration that it can be in
   };
   struct Sequence {
     std::int64_t id, length, output, born;  // length at `born`, the iteration of its first token here

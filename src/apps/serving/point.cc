@@ -219,18 +219,20 @@ void add_times(const Question& q, const Load& share, const Run& run, Point& p) {
   // Clients see tokens in groups: the first group when its last token is made.
   const double group = static_cast<double>(q.engine.stream_interval - 1);
   const auto grouped = [&](const Request& r) { return std::min(group, static_cast<double>(r.output - 1)) * r.tpot(); };
-  p.ttft = spread_of(run.done, share, [&](const Request& r) { return r.ttft() + grouped(r) + response; });
+  const auto text = [&](const Request& r) { return q.engine.tokenise * static_cast<double>(r.input); };
+  p.ttft = spread_of(run.done, share, [&](const Request& r) { return r.ttft() + grouped(r) + response + text(r); });
   std::vector<Request> longer;
   for (const Request& r : run.done)
     if (r.output > 1) longer.push_back(r);
   p.tpot = spread_of(longer, share, [&](const Request& r) {
     return (r.finished - r.first - grouped(r)) / static_cast<double>(r.output - 1);
   });
-  p.end_to_end = spread_of(run.done, share, [&](const Request& r) { return r.finished - r.arrival + response; });
+  p.end_to_end = spread_of(run.done, share, [&](const Request& r) { return r.finished - r.arrival + response + text(r); });
   p.queue = mean_of(run.done, share, [](const Request& r) { return r.started - r.arrival; });
   p.reading = mean_of(run.done, share, [](const Request& r) { return r.first - r.started - r.moved; });
   p.moving = mean_of(run.done, share, [](const Request& r) { return r.moved; });
   p.response = response + mean_of(run.done, share, grouped);
+  p.text = mean_of(run.done, share, text);
 }
 
 Point point_of(const Question& q, const Load& share, const Run& run) {

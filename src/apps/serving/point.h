@@ -32,7 +32,7 @@ struct Quantiles {
 struct Point {
   Quantiles ttft, tpot, end_to_end;
   // Means of what TTFT consists of; they sum to its mean.
-  double queue = 0, reading = 0, moving = 0, response = 0;
+  double text = 0, queue = 0, reading = 0, moving = 0, response = 0;
   double tokens_per_gpu = 0, tokens_per_user = 0;  // output tokens/s
   double input_per_gpu = 0;                        // input tokens/s
   double requests = 0, requests_per_second = 0;
