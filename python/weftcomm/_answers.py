@@ -225,8 +225,8 @@ class ServingMachines(Answer):
         """One flat dict per machine: its best plan, or the reason why it has none."""
         found = []
         for m in self["machines"]:
-            first = m["report"]["rows"][0] if m.get("report") else {}
-            found.append(flat({"machine": m["name"], **first, **({"reason": m["reason"]} if m.get("reason") else {})}))
+            first = m["answer"]["rows"][0] if m["answer"] else {"reason": m["reason"]}
+            found.append(flat({"machine": m["on"], **first}))
         return found
 
     def _title(self) -> str:
