@@ -13,17 +13,17 @@ namespace weft::advise {
 
 // A question as it is typed.
 struct Words {
-  std::string model, precision;     // precision: empty: the model's own; training: bf16
-  std::vector<std::string> on;      // machines to choose from; a name without nodes= may have as many as it takes
-  std::vector<std::string> have;    // machines that are there: their price is 0, their size is fixed
-  std::vector<double> prices;       // of a GPU-hour, one for all of `on` or one for each; empty: the table's
+  std::string model, precision;      // precision: empty: the model's own; training: bf16
+  std::vector<std::string> on;       // machines to choose from; a name without nodes= may have as many as it takes
+  std::vector<std::string> have;     // machines that are there: their price is 0, their size is fixed
+  std::vector<double> prices;        // of a GPU-hour, one for all of `on` or one for each; empty: the table's
   std::vector<std::string> engines;  // empty: all
-  double rate = 0;                  // requests/s to serve; 0: train
+  double rate = 0;                   // requests/s to serve; 0: train
   std::int64_t input = 1024, output = 1024;
   double ttft = 0, tpot = 0;  // ms; 0: not asked
   std::int64_t percentile = 90;
-  double tokens = 0;  // to train on; 0: serve
-  double deadline = 0, budget = 0;  // days; money of the run, or of a month of serving. 0: not asked
+  double tokens = 0;                       // to train on; 0: serve
+  double deadline = 0, budget = 0;         // days; money of the run, or of a month of serving. 0: not asked
   std::int64_t global_batch = 0, seq = 0;  // sequences, tokens; 0: 4 Mi tokens a step, the model's
   std::int64_t largest = 4096;             // GPUs that are looked at
 };

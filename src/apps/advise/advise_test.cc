@@ -73,7 +73,8 @@ TEST(Advise, TheWorkIsAskedForOnceAndNumbersMustBeSome) {
   w = serve_small(), w.percentile = 95;
   EXPECT_EQ(message(w), "--percentile 95: 50, 90 or 99");
   w = {.model = "llama3-8b", .tokens = 1e9};
-  EXPECT_EQ(message(w), "--tokens needs --deadline DAYS, --budget MONEY or machines of a given size (--on NAME:nodes=N)");
+  EXPECT_EQ(message(w),
+            "--tokens needs --deadline DAYS, --budget MONEY or machines of a given size (--on NAME:nodes=N)");
 }
 
 // The row's figures are those of one engine at its share of the rate, which its command asks for.

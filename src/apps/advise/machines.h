@@ -13,11 +13,11 @@ inline constexpr double kHoursOfMonth = 730;
 
 // One of the machines that are looked at.
 struct Candidate {
-  std::string name;      // as it was typed
-  bool owned = false;    // is there already
-  bool sized = false;    // its number of nodes is said
-  double price = 0;      // of a GPU-hour; below 0: the table's
-  std::string sized_to(std::int64_t nodes) const;  // its name with so many nodes
+  std::string name;                                // as it was typed
+  bool owned = false;                              // is there already
+  bool sized = false;                              // its number of nodes is said
+  double price = 0;                                // of a GPU-hour; below 0: the table's
+  std::string sized_to(std::int64_t nodes) const;  // its name with this many nodes
 };
 
 // The machines of the words, or those of the table of prices where none is named.

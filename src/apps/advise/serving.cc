@@ -12,13 +12,13 @@ using serving::Plan;
 using serving::Question;
 
 constexpr std::int64_t kMostClients = 512;  // per engine, as weft serve --best
-constexpr double kAlike = 0.1;   // costs that lie nearer are not told apart: half the measured rows are as far off
+constexpr double kAlike = 0.1;    // costs that lie nearer are not distinguished: half the measured rows are as far off
 constexpr double kFarthest = 64;  // times the rate that the answer's turns are looked for
 
 // One plan of one engine on one kind of machine.
 struct Option {
   std::string engine;
-  Question question;  // of one engine
+  Question question;    // of one engine
   double capacity = 0;  // requests/s of one engine under the goals
   std::int64_t engines = 0;
   std::int64_t gpus() const { return engines * question.plan.gpus(); }
@@ -122,7 +122,8 @@ Result<std::optional<serving::Point>> engines_at_random(const Words& w, Offer& o
   };
   std::int64_t too_few = 0, enough = o.engines;
   std::optional<serving::Point> good;
-  for (std::int64_t n = std::max<std::int64_t>(1, o.engines * 3 / 4); n <= 4 * o.engines; n += std::max<std::int64_t>(1, n / 4)) {
+  for (std::int64_t n = std::max<std::int64_t>(1, o.engines * 3 / 4); n <= 4 * o.engines;
+       n += std::max<std::int64_t>(1, n / 4)) {
     WEFT_TRY(const serving::Point p, ask(n));
     enough = n;
     if (holds(w, p)) {
@@ -207,8 +208,8 @@ void judge(const Words& w, const Prices& prices, Offer& offer) {
   else if (row.gpus > w.largest)
     row.holds = false, row.reason = fmt::format("it takes {} GPUs, more than --max-gpus {}", row.gpus, w.largest);
   else if (w.budget > 0 && row.hourly * kHoursOfMonth > w.budget)
-    row.holds = false,
-    row.reason = fmt::format("{:.4g} {} a month, {:.4g} allowed", row.hourly * kHoursOfMonth, prices.currency, w.budget);
+    row.holds = false, row.reason = fmt::format("{:.4g} {} a month, {:.4g} allowed", row.hourly * kHoursOfMonth,
+                                                prices.currency, w.budget);
 }
 
 // The cheapest of the offer's options at random arrivals.
@@ -222,8 +223,8 @@ Status choose(const Words& w, const Prices& prices, Offer& offer) {
     if (found && (best == nullptr || o.gpus() < best->gpus())) best = &o, point = *found;
   }
   if (best == nullptr) {
-    offer.row.reason = !offer.reason.empty() ? offer.reason
-                                             : "the goals hold for clients that wait, but not for random arrivals";
+    offer.row.reason =
+        !offer.reason.empty() ? offer.reason : "the goals hold for clients that wait, but not for random arrivals";
     return {};
   }
   offer.scale = std::max(w.rate / static_cast<double>(best->engines) / best->capacity, 1e-3);
@@ -325,10 +326,9 @@ void rank(std::vector<Offer>& offers) {
     if (first <= 0)
       offers[i].row.reason = "the first is there already";
     else
-      offers[i].row.reason = fmt::format("costs {:.0f} % more{}", 100 * (offers[i].row.hourly / first - 1),
-                                         offers[i].row.hourly <= first * (1 + kAlike)
-                                             ? "; the model cannot tell so little apart"
-                                             : "");
+      offers[i].row.reason =
+          fmt::format("costs {:.0f} % more{}", 100 * (offers[i].row.hourly / first - 1),
+                      offers[i].row.hourly <= first * (1 + kAlike) ? "; the model does not distinguish so little" : "");
   }
 }
 

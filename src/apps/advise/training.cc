@@ -13,8 +13,8 @@ using training::Plan;
 using training::Ranked;
 
 constexpr double kDay = 86400;
-constexpr double kAlike = 0.05;                     // costs that lie nearer are not told apart
-constexpr std::int64_t kTokensOfStep = 4 << 20;     // of a step where no --global-batch is given
+constexpr double kAlike = 0.05;                  // costs that lie nearer are not distinguished
+constexpr std::int64_t kTokensOfStep = 4 << 20;  // of a step where no --global-batch is given
 
 // A machine with a number of nodes and the best plan there.
 struct Sized {
@@ -57,8 +57,8 @@ class Trainer {
     WEFT_TRY(s.machine, open(name));
     WEFT_TRY(const training::Question q, training::understand(model_, *s.machine.view, words_on(name)));
     training::Traffic traffic(*s.machine.view);
-    WEFT_TRY(training::Plans plans, training::best_plans(model_, q.plan, q.card, traffic,
-                                                         simulated ? training::kSimulatedPlans : 0));
+    WEFT_TRY(training::Plans plans,
+             training::best_plans(model_, q.plan, q.card, traffic, simulated ? training::kSimulatedPlans : 0));
     s.card = q.card, s.plan = plans.ranked.front().plan, s.step = std::move(plans.ranked.front().step);
     s.tokens_per_second = s.step.tokens_per_gpu * static_cast<double>(s.machine.gpus);
     return s;
@@ -136,7 +136,8 @@ Result<Sized> size_for(Trainer& trainer, const Candidate& candidate, double pric
   if (at == counts.size()) return bad_input("{}", refused);
   const std::size_t smallest = at;
   const double share = w.deadline > 0 ? ask(at)->days(w.tokens) / w.deadline : 1;
-  while (at + 1 < counts.size() && static_cast<double>(counts[at]) < share * static_cast<double>(counts[smallest])) ++at;
+  while (at + 1 < counts.size() && static_cast<double>(counts[at]) < share * static_cast<double>(counts[smallest]))
+    ++at;
   while (at + 1 < counts.size() && (ask(at) == nullptr || !good(*ask(at)))) ++at;
   while (at > smallest && ask(at - 1) != nullptr && good(*ask(at - 1))) --at;
   if (w.deadline <= 0 && at > smallest && ask(at) != nullptr && good(*ask(at))) --at;  // the last that the budget pays
@@ -191,11 +192,11 @@ void rank(std::vector<Offer>& offers) {
   const report::AdviceRow& first = offers[0].row;
   for (std::size_t i = 1; i < offers.size() && offers[i].row.holds; ++i) {
     report::AdviceRow& row = offers[i].row;
-    row.reason = first.money <= 0 ? "the first is there already"
-                                  : fmt::format("costs {:.0f} % more{}", 100 * (row.money / first.money - 1),
-                                                row.money <= first.money * (1 + kAlike)
-                                                    ? "; the model cannot tell so little apart"
-                                                    : "");
+    row.reason =
+        first.money <= 0
+            ? "the first is there already"
+            : fmt::format("costs {:.0f} % more{}", 100 * (row.money / first.money - 1),
+                          row.money <= first.money * (1 + kAlike) ? "; the model does not distinguish so little" : "");
   }
 }
 
@@ -247,8 +248,8 @@ void add_turns(Trainer& trainer, const Offer& offer, const Prices& prices, repor
       report::AdviceRow row;
       fill(trainer, *s, row);
       if (add_price(offer.candidate, prices, row)) judge(trainer.words(), prices.currency, row);
-      turn.answer = fmt::format("{}, {:.1f} days, {:.0f} % MFU, {:.4g} {}", row.plan, row.days, 100 * row.mfu, row.money,
-                                prices.currency);
+      turn.answer = fmt::format("{}, {:.1f} days, {:.0f} % MFU, {:.4g} {}", row.plan, row.days, 100 * row.mfu,
+                                row.money, prices.currency);
     }
     advice.turns.push_back(std::move(turn));
   }

@@ -27,7 +27,8 @@ Examples:
 )";
 
 Result<report::Advice> ask(const Spec& spec, const advise::Progress& progress) {
-  if (spec.words.model.empty()) return bad_input("weft advise needs a MODEL: a config.json, or a name of the catalogue");
+  if (spec.words.model.empty())
+    return bad_input("weft advise needs a MODEL: a config.json, or a name of the catalogue");
   WEFT_TRY(advise::Prices prices, advise::shipped_prices());
   if (!spec.prices.empty()) {
     WEFT_TRY(const std::string text, read_text_file(spec.prices));
@@ -56,7 +57,8 @@ Result<nlohmann::json> answer(const Spec& spec) {
 Command add_advise(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   advise::Words& w = spec->words;
-  CLI::App* sub = app.add_subcommand("advise", "Which machine, how many GPUs, which plan and engine for a piece of work");
+  CLI::App* sub =
+      app.add_subcommand("advise", "Which machine, how many GPUs, which plan and engine for a piece of work");
   sub->add_option("model", w.model, "config.json of Hugging Face, or a name of the catalogue");
   sub->add_option("--rate", w.rate, "requests/s to serve");
   sub->add_option("--tokens", w.tokens, "to train on, e.g. 1e12");

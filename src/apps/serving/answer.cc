@@ -44,9 +44,8 @@ Status read_prefill(const std::string& text, Question& q) {
 }
 
 Result<Router> parse_router(const std::string& text) {
-  for (const auto& [name, router] : {std::pair{"fewest", Router::kFewest},
-                                     {"round-robin", Router::kRoundRobin},
-                                     {"kv-aware", Router::kPrefixes}})
+  for (const auto& [name, router] :
+       {std::pair{"fewest", Router::kFewest}, {"round-robin", Router::kRoundRobin}, {"kv-aware", Router::kPrefixes}})
     if (text == name) return router;
   return bad_input("--router {}: fewest, round-robin or kv-aware", text);
 }

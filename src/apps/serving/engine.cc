@@ -142,7 +142,8 @@ Result<bool> Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, 
     }
     look_ = iteration_ + interval();
   }
-  while (!waiting_.empty() && (replicas > 1 || reading_.empty() || reading_.back().left == 0 || reading_.back().ready_at > now)) {
+  while (!waiting_.empty() &&
+         (replicas > 1 || reading_.empty() || reading_.back().left == 0 || reading_.back().ready_at > now)) {
     Prompt p = waiting_.front();
     if (!p.ready && budget < 1) break;
     if (!has_room(p)) break;
@@ -223,7 +224,8 @@ Result<Scheduler::Outcome> Scheduler::advance(double now, double until, double m
   n = std::min(n, std::max(1.0, std::floor((tokens_ - held_ - leased()) / gives(work.decodes))));
   n = std::min(n, most);
   if (!incoming_.empty())
-    n = std::min(n, d(std::max<std::int64_t>(1, std::max(interval() > 1 ? look_ : 0, incoming_.front().from) - iteration_)));
+    n = std::min(
+        n, d(std::max<std::int64_t>(1, std::max(interval() > 1 ? look_ : 0, incoming_.front().from) - iteration_)));
   double each = parts.total();
   if (n > 1) {
     Work last = work;

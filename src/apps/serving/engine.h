@@ -54,17 +54,17 @@ struct Blocks {
 // A sequence whose next token has no room is preempted: the last one to start goes back to the queue and is computed
 // again; an engine that does not evict starts a request only where all its tokens will have room. Sequences are kept by
 // the iteration in which they finish, so an iteration costs the same for any batch, and iterations that only decode are
-// taken together until something else happens. An engine that schedules an iteration while the one before runs takes what
-// comes meanwhile into the iteration after that. With drafts each iteration gives every sequence the mean number of
-// tokens.
+// taken together until something else happens. An engine that schedules an iteration while the one before runs takes
+// what comes meanwhile into the iteration after that. With drafts each iteration gives every sequence the mean number
+// of tokens.
 class Scheduler {
  public:
   // `tokens`: that the cache holds, of all replicas. Requires: > 0.
   Scheduler(StepModel& step, double tokens) : step_(step), tokens_(tokens) {}
   // From here on it keeps blocks of prompts. `prefixes` must outlive it.
   void keep(const Prefixes& prefixes, kv::Policy policy) { cache_.emplace(prefixes, policy, tokens_); }
-  // Requires: keep(). Blocks that the GPUs give up stay in `tier`, which must outlive it: a prompt's next blocks are read
-  // from there where that is faster than computing them, while others are served. Several: the nearest first.
+  // Requires: keep(). Blocks that the GPUs give up stay in `tier`, which must outlive it: a prompt's next blocks are
+  // read from there where that is faster than computing them, while others are served. Several: the nearest first.
   void keep_below(const Prefixes& prefixes, kv::Policy policy, const LowerTier& tier) {
     below_.push_back({PrefixCache(prefixes, policy, tier.tokens), &tier});
   }
@@ -152,7 +152,7 @@ class Scheduler {
   std::optional<PrefixCache> cache_;
   std::vector<Below> below_;
   double hit_tokens_ = 0, reloaded_ = 0, faster_computed_ = 0;
-  double pending_ = 0;     // tokens of prompts that are not computed yet
+  double pending_ = 0;   // tokens of prompts that are not computed yet
   double promised_ = 0;  // … and what those that have begun will use at their ends
   bool read_ = false;    // the iteration before read prompts
   std::int64_t preemptions_ = 0;
@@ -172,7 +172,7 @@ struct Pools {
   int prefills = 1, decodes = 1;
   double prefill_tokens = 0, decode_tokens = 0;  // that the cache of one engine holds
   std::function<Result<double>(double tokens)> move;
-  bool record = false;  // samples of the run
+  bool record = false;                // samples of the run
   std::vector<LowerTier> below = {};  // of each engine
 };
 Result<Run> serve_apart(const Pools& pools, const Load& load);

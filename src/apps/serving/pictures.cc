@@ -35,7 +35,8 @@ class RunPicture {
       most_ = std::max({most_, static_cast<double>(s.waiting), static_cast<double>(s.running)});
     }
     decodes_.resize(engines_);
-    for (const Run::Sample& s : run.samples) if (!s.reads) decodes_[static_cast<std::size_t>(s.engine)] = true;
+    for (const Run::Sample& s : run.samples)
+      if (!s.reads) decodes_[static_cast<std::size_t>(s.engine)] = true;
     time_ = {0, std::max(run.seconds, 1e-9), kLeft, kRight};
   }
 
@@ -50,7 +51,8 @@ class RunPicture {
           {{"waiting", kFull, [](const Run::Sample& s) { return d(s.waiting); }},
            {"decoding", kModel, [](const Run::Sample& s) { return d(s.running); }}});
     y += kPanel + 40;
-    panel(y, engines_ > 1 ? "cache %, the fullest engine" : "cache %", 100, {{"in use", kModel, [](const Run::Sample& s) { return 100 * s.used; }}});
+    panel(y, engines_ > 1 ? "cache %, the fullest engine" : "cache %", 100,
+          {{"in use", kModel, [](const Run::Sample& s) { return 100 * s.used; }}});
     y += kPanel + 16;
     const double step = topology::round_step(time_.high, 6);
     for (double t = 0; t <= time_.high; t += step)

@@ -227,7 +227,8 @@ void add_times(const Question& q, const Load& share, const Run& run, Point& p) {
   p.tpot = spread_of(longer, share, [&](const Request& r) {
     return (r.finished - r.first - grouped(r)) / static_cast<double>(r.output - 1);
   });
-  p.end_to_end = spread_of(run.done, share, [&](const Request& r) { return r.finished - r.arrival + response + text(r); });
+  p.end_to_end =
+      spread_of(run.done, share, [&](const Request& r) { return r.finished - r.arrival + response + text(r); });
   p.queue = mean_of(run.done, share, [](const Request& r) { return r.started - r.arrival; });
   p.reading = mean_of(run.done, share, [](const Request& r) { return r.first - r.started - r.moved; });
   p.moving = mean_of(run.done, share, [](const Request& r) { return r.moved; });

@@ -40,7 +40,7 @@ struct Point {
   double step = 0;   // s of it
   double batch = 0;  // sequences that decode in an iteration
   double cache_used = 0;
-  double prefix_hits = 0;  // share of the prompts' tokens that were cached
+  double prefix_hits = 0;                    // share of the prompts' tokens that were cached
   double reloaded = 0, faster_computed = 0;  // … that came from a lower tier; that were in one but computed sooner
   // Seconds that a prompt of Load::input tokens takes to be computed alone, and to be read from each lower tier.
   double computing = 0;

@@ -12,10 +12,9 @@ namespace {
 Load turns(int requests) {
   std::string text;
   for (int i = 0; i < requests; ++i)
-    text += fmt::format(
-        R"({{"timestamp": {}, "input_length": 8192, "output_length": 8, "hash_ids": [{}, {}, {}, {}]}})"
-        "\n",
-        60000 * i, 10 * (i % 2) + 1, 10 * (i % 2) + 2, 10 * (i % 2) + 3, 100 + i);
+    text += fmt::format(R"({{"timestamp": {}, "input_length": 8192, "output_length": 8, "hash_ids": [{}, {}, {}, {}]}})"
+                        "\n",
+                        60000 * i, 10 * (i % 2) + 1, 10 * (i % 2) + 2, 10 * (i % 2) + 3, 100 + i);
   auto read = parse_trace("t", text, 1);
   return {.trace = read->requests, .prefixes = read->prefixes};
 }
@@ -36,8 +35,7 @@ Run with_tier(const Load& load, double tokens, double seconds_per_token) {
   const Ready r = ready(q);
   Pools pools{.decode = r.step.get(), .prefills = 0, .decodes = 1, .decode_tokens = 8300};
   if (tokens > 0)
-    pools.below.push_back(
-        {tokens, [=](double read) -> Result<double> { return read * seconds_per_token; }});
+    pools.below.push_back({tokens, [=](double read) -> Result<double> { return read * seconds_per_token; }});
   auto run = serve_apart(pools, load);
   EXPECT_TRUE(run) << run.error().message;
   return std::move(*run);

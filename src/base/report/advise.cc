@@ -26,8 +26,9 @@ std::string question(const Advice& a) {
 }
 
 std::string on_what(const AdviceRow& r) {
-  return fmt::format("{} {}{}", r.gpus, r.card, r.nodes > 1 ? fmt::format(" in {} x {}", r.nodes, r.machine)
-                                                            : fmt::format(" of one {}", r.machine));
+  return fmt::format(
+      "{} {}{}", r.gpus, r.card,
+      r.nodes > 1 ? fmt::format(" in {} x {}", r.nodes, r.machine) : fmt::format(" of one {}", r.machine));
 }
 
 std::string first_sentences(const Advice& a, const AdviceRow& r) {
@@ -37,8 +38,8 @@ std::string first_sentences(const Advice& a, const AdviceRow& r) {
     text += fmt::format("It makes {:.0f} output tokens/s with a TTFT of {:.0f} ms and a TPOT of {:.2f} ms",
                         r.tokens_per_second, r.ttft, r.tpot);
   else
-    text += fmt::format("It takes {:.1f} days at {:.0f} tokens/s ({:.0f} % MFU)", r.days, r.tokens_per_second,
-                        100 * r.mfu);
+    text +=
+        fmt::format("It takes {:.1f} days at {:.0f} tokens/s ({:.0f} % MFU)", r.days, r.tokens_per_second, 100 * r.mfu);
   if (r.hourly > 0)
     text += fmt::format(" and costs {} an hour, {}", money(a, r.hourly),
                         a.serves ? money(a, r.money) + " per million output tokens" : money(a, r.money) + " in all");
@@ -59,18 +60,19 @@ std::string sources(const Advice& a) {
 }
 
 std::string table(const Advice& a) {
-  std::string text = fmt::format("\n{:>4} {:>6} {:>9} {:>10} {:>9} {:>9} {:>7}  {:<22} {:<8} {:<30} {}\n", "rank", "GPUs",
-                                 "an hour", a.serves ? "M tokens" : "in all", a.serves ? "TTFT ms" : "days",
-                                 a.serves ? "TPOT ms" : "MFU %", "kW", "machine", a.serves ? "engine" : "", "plan", "why not");
+  std::string text =
+      fmt::format("\n{:>4} {:>6} {:>9} {:>10} {:>9} {:>9} {:>7}  {:<22} {:<8} {:<30} {}\n", "rank", "GPUs", "an hour",
+                  a.serves ? "M tokens" : "in all", a.serves ? "TTFT ms" : "days", a.serves ? "TPOT ms" : "MFU %", "kW",
+                  "machine", a.serves ? "engine" : "", "plan", "why not");
   int rank = 0;
   const auto cell = [](double v, const char* format) { return v > 0 ? fmt::format(fmt::runtime(format), v) : "-"; };
   for (const AdviceRow& r : a.rows)
-    text += fmt::format(
-        "{:>4} {:>6} {:>9} {:>10} {:>9} {:>9} {:>7}  {:<22} {:<8} {:<30} {}\n", r.holds ? fmt::format("{}", ++rank) : "-",
-        r.gpus > 0 ? fmt::format("{}", r.gpus) : "", cell(r.hourly, "{:.2f}"), cell(r.money, "{:.4g}"),
-        a.serves ? cell(r.ttft, "{:.0f}") : cell(r.days, "{:.1f}"),
-        a.serves ? cell(r.tpot, "{:.2f}") : cell(100 * r.mfu, "{:.1f}"), cell(r.kilowatts, "{:.4g}"), r.machine, r.engine,
-        r.plan, r.reason);
+    text += fmt::format("{:>4} {:>6} {:>9} {:>10} {:>9} {:>9} {:>7}  {:<22} {:<8} {:<30} {}\n",
+                        r.holds ? fmt::format("{}", ++rank) : "-", r.gpus > 0 ? fmt::format("{}", r.gpus) : "",
+                        cell(r.hourly, "{:.2f}"), cell(r.money, "{:.4g}"),
+                        a.serves ? cell(r.ttft, "{:.0f}") : cell(r.days, "{:.1f}"),
+                        a.serves ? cell(r.tpot, "{:.2f}") : cell(100 * r.mfu, "{:.1f}"), cell(r.kilowatts, "{:.4g}"),
+                        r.machine, r.engine, r.plan, r.reason);
   return text;
 }
 
@@ -130,7 +132,8 @@ nlohmann::json to_json(const Advice& a) {
   for (const AdviceFabric& f : a.fabrics)
     fabrics.push_back({{"fabric", f.fabric}, {"change", f.change}, {"refused", f.refused}, {"command", f.command}});
   for (const AdviceTurn& t : a.turns)
-    turns.push_back({{a.serves ? "from_requests_per_s" : "from_gpus", t.size}, {"answer", t.answer}, {"command", t.command}});
+    turns.push_back(
+        {{a.serves ? "from_requests_per_s" : "from_gpus", t.size}, {"answer", t.answer}, {"command", t.command}});
   return {{"schema", "weft.advise/1"},
           {"work", a.serves ? "serve" : "train"},
           {"model", a.model},

@@ -126,10 +126,10 @@ std::string in_words(const ServeReport& report) {
     text += fmt::format("{:.1f} % were read from a lower tier, {:.1f} % were there, but computed sooner.\n",
                         100 * row.reloaded, 100 * row.faster_computed);
   for (const auto& [tier, ms] : row.reloading)
-    text += fmt::format("A prompt of {} tokens is computed in {:.2f} ms and read from {} in {:.2f} ms: {:.1f} times as {}.\n",
-                        report.input, row.computing, tier, ms,
-                        ms < row.computing ? row.computing / ms : ms / row.computing,
-                        ms < row.computing ? "fast" : "slow");
+    text += fmt::format(
+        "A prompt of {} tokens is computed in {:.2f} ms and read from {} in {:.2f} ms: {:.1f} times as {}.\n",
+        report.input, row.computing, tier, ms, ms < row.computing ? row.computing / ms : ms / row.computing,
+        ms < row.computing ? "fast" : "slow");
   if (row.money > 0) text += fmt::format("A million output tokens cost {:.3f}.\n", row.money);
   if (report.fault) text += in_words(*report.fault, row);
   return text;
