@@ -171,13 +171,13 @@ std::string library_of(const Plan& p) {
   return all.empty() ? "none, an engine has one GPU" : fmt::format("{}", fmt::join(all, "; "));
 }
 
-// The options worth asking: the fewest GPUs by waiting clients, of each engine one.
+// The options worth asking: the fewest GPUs by waiting clients, of each engine two.
 std::vector<std::size_t> worth_asking(const Offer& offer) {
   std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < offer.options.size() && chosen.size() < 3; ++i) {
+  for (std::size_t i = 0; i < offer.options.size() && chosen.size() < 5; ++i) {
     const Option& o = offer.options[i];
     if (o.gpus() > offer.options[0].gpus() * 3 / 2) break;
-    if (std::ranges::none_of(chosen, [&](std::size_t c) { return offer.options[c].engine == o.engine; }))
+    if (std::ranges::count_if(chosen, [&](std::size_t c) { return offer.options[c].engine == o.engine; }) < 2)
       chosen.push_back(i);
   }
   return chosen;

@@ -44,10 +44,10 @@ Run with_tier(const Load& load, double tokens, double seconds_per_token) {
 TEST(Tiers, BlocksThatTheGpuGaveUpAreReadWhereThatIsFaster) {
   const Load load = turns(6);
   // The GPU's cache holds one prompt: each pushes the other out, and nothing of it is known when it comes again.
-  const Run none = with_tier(load, 0, 0);
+  const serving::Run none = with_tier(load, 0, 0);
   EXPECT_EQ(none.hit_tokens, 0);
   EXPECT_EQ(none.reloaded_tokens, 0);
-  const Run fast = with_tier(load, 1e6, 1e-9);
+  const serving::Run fast = with_tier(load, 1e6, 1e-9);
   ASSERT_EQ(fast.done.size(), 6U);
   EXPECT_DOUBLE_EQ(fast.reloaded_tokens, 4 * 3 * 2048);  // of all but the first two requests
   EXPECT_LT(fast.done[3].ttft(), 0.5 * none.done[3].ttft());
@@ -55,7 +55,7 @@ TEST(Tiers, BlocksThatTheGpuGaveUpAreReadWhereThatIsFaster) {
 
 TEST(Tiers, ASlowTierIsNotReadAndCostsNothing) {
   const Load load = turns(6);
-  const Run none = with_tier(load, 0, 0), slow = with_tier(load, 1e6, 1.0);
+  const serving::Run none = with_tier(load, 0, 0), slow = with_tier(load, 1e6, 1.0);
   EXPECT_EQ(slow.reloaded_tokens, 0);
   EXPECT_DOUBLE_EQ(slow.faster_computed_tokens, 4 * 3 * 2048);
   ASSERT_EQ(slow.done.size(), none.done.size());
@@ -63,7 +63,7 @@ TEST(Tiers, ASlowTierIsNotReadAndCostsNothing) {
 }
 
 TEST(Tiers, ATierGivesUpWhatHasNoRoomInIt) {
-  const Run small = with_tier(turns(6), 2048, 1e-9);
+  const serving::Run small = with_tier(turns(6), 2048, 1e-9);
   EXPECT_LT(small.reloaded_tokens, 4 * 3 * 2048);
   EXPECT_EQ(small.done.size(), 6U);
 }
@@ -71,7 +71,7 @@ TEST(Tiers, ATierGivesUpWhatHasNoRoomInIt) {
 TEST(Tiers, OthersAreServedWhileAPromptIsRead) {
   Load load = turns(4);
   load.trace[3].arrival = load.trace[2].arrival + 1e-3;  // both are read at once, 0.06 s each
-  const Run run = with_tier(load, 1e6, 1e-5);
+  const serving::Run run = with_tier(load, 1e6, 1e-5);
   ASSERT_EQ(run.done.size(), 4U);
   double last = 0;
   for (const Request& r : run.done) last = std::max(last, r.ttft());
