@@ -32,11 +32,28 @@ def answers(tmp_path_factory):
         "proof": weft.verify("all_reduce", "ring", ranks=4),
         "topology": m.topology,
         "training": weft.train("llama3-8b", m, zero=3, global_batch=16),
+        "serving": weft.serve("llama-3.1-8b", m, isl=512, osl=64, concurrency=4),
+        "plans": weft.serve("llama-3.1-8b", m, isl=512, osl=64, best=True, tpot=20, tp=1, max_concurrency=8),
+        "machines": weft.serve("llama-3.1-8b", [m, "hgx-h200"], isl=512, osl=64, concurrency=4),
+        "fit": weft.fit("llama-3.1-8b", "h100"),
+        "advice": weft.advise("llama-3.1-8b", [m], rate=4, isl=512, osl=64, tpot=20, engine=["vllm"]),
         "diagnosis": weft.doctor(str(logs)),
     }
 
 
-NAMES = ["bench", "choice", "proof", "topology", "training", "diagnosis"]
+NAMES = [
+    "bench",
+    "choice",
+    "proof",
+    "topology",
+    "training",
+    "serving",
+    "plans",
+    "machines",
+    "fit",
+    "advice",
+    "diagnosis",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,7 +68,7 @@ def test_an_answer_is_a_value_with_rows_a_table_and_a_line(answers, name):
     assert len(table.findall(".//tbody/tr")) == len(rows)
 
 
-@pytest.mark.parametrize("name", ["bench", "choice", "topology", "training"])
+@pytest.mark.parametrize("name", ["bench", "choice", "topology", "training", "serving", "plans"])
 def test_what_can_be_drawn_draws_itself(answers, name):
     assert ElementTree.fromstring(answers[name]._repr_svg_()).tag.endswith("svg")
 
@@ -144,3 +161,17 @@ def test_bad_input_is_one_line_that_names_it(call, words):
     with pytest.raises(weft.InvalidArgument, match=words) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_serving_answers_are_the_commands(answers):
+    assert answers["serving"]["schema"] == "weft.serve/1"
+    assert answers["serving"] == by_command(
+        "serve", "llama-3.1-8b", "--on", "dgx-h100", "--isl", "512", "--osl", "64", "--concurrency", "4"
+    )
+    assert answers["plans"].frontier() and not answers["serving"].frontier()
+    assert [row["machine"] for row in answers["machines"].rows()] == ["dgx-h100", "hgx-h200"]
+    assert answers["fit"] and answers["advice"]
+    with pytest.raises(weft.InvalidArgument, match="needs one of --concurrency"):
+        weft.serve("llama-3.1-8b", "dgx-h100")
+    with pytest.raises(weft.InvalidArgument, match="needs the work"):
+        weft.advise("llama-3.1-8b")

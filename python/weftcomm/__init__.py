@@ -29,15 +29,57 @@ from ._work import Message, MessageWork, Work
 
 if TYPE_CHECKING:
     from . import steps
-    from ._answers import Accuracy, Answer, Bench, Choice, Comparison, Diagnosis, Proof, Topology, Training
-    from ._machine import Machine, accuracy, doctor, machine, schedule, sizes, train, verify
+    from ._answers import (
+        Accuracy,
+        Advice,
+        Answer,
+        Bench,
+        Choice,
+        Comparison,
+        Diagnosis,
+        Fit,
+        Proof,
+        Serving,
+        ServingComparison,
+        ServingMachines,
+        Topology,
+        Training,
+    )
+    from ._machine import Machine, accuracy, advise, doctor, fit, machine, schedule, serve, sizes, train, verify
     from ._schedule import Algorithm, Schedule, algorithm
     from ._window import Window, World, world, world_threads
 
 # What a program that only communicates does not need is imported when it is first used.
 _LATER = {
-    "_answers": ("Accuracy", "Answer", "Bench", "Choice", "Comparison", "Diagnosis", "Proof", "Topology", "Training"),
-    "_machine": ("Machine", "accuracy", "doctor", "machine", "schedule", "sizes", "train", "verify"),
+    "_answers": (
+        "Accuracy",
+        "Advice",
+        "Answer",
+        "Bench",
+        "Choice",
+        "Comparison",
+        "Diagnosis",
+        "Fit",
+        "Proof",
+        "Serving",
+        "ServingComparison",
+        "ServingMachines",
+        "Topology",
+        "Training",
+    ),
+    "_machine": (
+        "Machine",
+        "accuracy",
+        "advise",
+        "doctor",
+        "fit",
+        "machine",
+        "schedule",
+        "serve",
+        "sizes",
+        "train",
+        "verify",
+    ),
     "_schedule": ("Algorithm", "Schedule", "algorithm"),
     "_window": ("Window", "World", "world", "world_threads"),
 }
@@ -70,6 +112,7 @@ __all__ = [
     "ANY_TAG",
     "Aborted",
     "Accuracy",
+    "Advice",
     "Algorithm",
     "Answer",
     "Bench",
@@ -78,6 +121,7 @@ __all__ = [
     "Comparison",
     "Diagnosis",
     "Error",
+    "Fit",
     "InvalidArgument",
     "LeftOut",
     "Machine",
@@ -92,6 +136,9 @@ __all__ = [
     "PeerLeft",
     "Proof",
     "Schedule",
+    "Serving",
+    "ServingComparison",
+    "ServingMachines",
     "Timeout",
     "Topology",
     "Training",
@@ -99,13 +146,16 @@ __all__ = [
     "Work",
     "World",
     "accuracy",
+    "advise",
     "algorithm",
     "connect",
     "doctor",
+    "fit",
     "init",
     "machine",
     "run_threads",
     "schedule",
+    "serve",
     "sizes",
     "steps",
     "threads",

@@ -193,6 +193,95 @@ class Training(Answer):
         return _draw.bars(self._title(), "part of the step, s", parts)
 
 
+class Serving(Answer):
+    """A served model: TTFT, TPOT and throughput of a plan, or of all plans; weft.serve/1. Rows: one per plan."""
+
+    _columns = (
+        "plan",
+        "load",
+        "output_tokens_per_s_per_gpu",
+        "output_tokens_per_s_per_user",
+        "ttft_ms.mean",
+        "tpot_ms.mean",
+        "fits",
+        "reason",
+    )
+
+    def _title(self) -> str:
+        row = self["rows"][0]
+        if not row["fits"]:
+            return f"{self['model']} on {self['machine']}: {row['reason']}"
+        times = f"TTFT {row['ttft_ms']['mean']:.0f} ms, TPOT {row['tpot_ms']['mean']:.2f} ms"
+        return f"{self['model']} on {self['machine']}, {row['plan']}, {row['load']}: {times}"
+
+    def frontier(self) -> list[dict[str, Any]]:
+        """One flat dict per point that no other beats in tokens/s per GPU and per user; empty without best=True."""
+        return [flat(row) for row in self.get("frontier", [])]
+
+    def _repr_svg_(self) -> str:
+        points = self.frontier()
+        if points:
+            name = "output_tokens_per_s_per_{}"
+            line = [(p[name.format("user")], p[name.format("gpu")]) for p in points]
+            return _draw.curves(self._title(), "tokens/s per user", "tokens/s per GPU", {"frontier": line})
+        parts = [(name, ms, False) for name, ms in self["rows"][0]["step_parts_ms"].items() if ms > 0]
+        return _draw.bars(self._title(), "part of a decode step, ms", parts)
+
+
+class ServingMachines(Answer):
+    """The same question for several machines; weft.serve-machines/1. Rows: the first of each machine."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat dict per machine: its best plan, or the reason why it has none."""
+        found = []
+        for m in self["machines"]:
+            first = m["answer"]["rows"][0] if m["answer"] else {"reason": m["reason"]}
+            found.append(flat({"machine": m["on"], **first}))
+        return found
+
+    def _title(self) -> str:
+        return f"{len(self['machines'])} machines"
+
+
+class ServingComparison(Answer):
+    """Measured serving against the model; weft.serve-compare/1. Rows: one per measured row."""
+
+    def errors(self) -> list[dict[str, Any]]:
+        """One flat dict per group: all, and by mode, model, system and engine."""
+        return [flat(error) for error in self["errors"]]
+
+    def _title(self) -> str:
+        first = self["errors"][0]
+        return f"{first['answered']} of {first['rows']} rows answered, TPOT {100 * first['tpot_median']:.1f} % off (median)"
+
+
+class Fit(Answer):
+    """Does a model fit on GPUs, and what does one get; weft.fit/1. True if it fits. Rows: one."""
+
+    def __bool__(self) -> bool:
+        return bool(self["fits"])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat dict."""
+        return [flat(self)]
+
+    def _title(self) -> str:
+        return f"{self['model']} on {self['gpus']} {self['card']}: {'fits' if self['fits'] else 'does not fit'}"
+
+
+class Advice(Answer):
+    """Which machine, how many GPUs, which plan and engine; weft.advise/1. True if one does it. Rows: one per machine."""
+
+    _columns = ("machine", "gpus", "plan", "engine", "price_per_hour", "holds", "reason", "command")
+
+    def __bool__(self) -> bool:
+        return bool(self["rows"]) and bool(self["rows"][0]["holds"])
+
+    def _title(self) -> str:
+        row = self["rows"][0]
+        return f"{self['model']}: {row['gpus']} GPUs of {row['machine']}, {row['plan']}" if self else "no machine does it"
+
+
 class Comparison(Answer):
     """Measured training steps against the model; weft.train-compare/1. Rows: one per measured step."""
 

@@ -5,7 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, overload
 
-from ._answers import Accuracy, Answer, Bench, Choice, Comparison, Diagnosis, Proof, Topology, Training, ask, options
+from ._answers import (
+    Accuracy,
+    Advice,
+    Answer,
+    Bench,
+    Choice,
+    Comparison,
+    Diagnosis,
+    Fit,
+    Proof,
+    Serving,
+    ServingComparison,
+    ServingMachines,
+    Topology,
+    Training,
+    ask,
+    options,
+)
 from ._schedule import Algorithm, Schedule
 
 if TYPE_CHECKING:
@@ -120,6 +137,53 @@ def train(
     kind = Comparison if compare is not None else Training
     words = options({"on": name, "compare": compare, **given})
     return ask(kind, "train", *([model] if model is not None else []), *words)
+
+
+def _names(on: Machine | str | Iterable[Machine | str] | None) -> list[str]:
+    """Machines as the command's --on names them."""
+    if on is None:
+        return []
+    several = [on] if isinstance(on, (Machine, str)) else list(on)
+    return [one.name if isinstance(one, Machine) else one for one in several]
+
+
+@overload
+def serve(
+    model: str | None = None, on: Machine | str | None = None, *, compare: str, **given: Value
+) -> ServingComparison: ...
+@overload
+def serve(model: str | None = None, on: Machine | str | None = None, **given: Value) -> Serving: ...
+@overload
+def serve(model: str, on: list[Machine | str], **given: Value) -> ServingMachines: ...
+def serve(model: str | None = None, on: Any = None, **given: Value) -> Any:
+    """What users of a served model see on a machine: TTFT, TPOT, throughput; weft.serve/1.
+
+    model: a config.json of Hugging Face, or a name of the catalogue, e.g. "llama-3.1-70b". on: a machine, or a list of
+    them (weft.serve-machines/1). given: the options of `weft serve`, e.g. engine="vllm", tp=, ep=, dp_attention=,
+    precision=, isl=, osl=, concurrency= or rate= or trace=, router="kv-aware", tier=["dram:1T"], best=True, tpot=,
+    price=. With compare= (a CSV of measured rows): weft.serve-compare/1 instead. Raises: InvalidArgument.
+    """
+    names = _names(on)
+    kind = ServingComparison if given.get("compare") is not None else ServingMachines if len(names) > 1 else Serving
+    return ask(kind, "serve", *([model] if model is not None else []), *options({"on": names, **given}))
+
+
+def fit(model: str, gpu: str, **given: Value) -> Fit:
+    """Does a model fit on GPUs of a kind, and what does one get? weft.fit/1; true if it fits.
+
+    given: the options of `weft fit`: gpus=, engine=, precision=, kv_dtype=, context=. Raises: InvalidArgument.
+    """
+    return ask(Fit, "fit", model, gpu, *options(given))
+
+
+def advise(model: str, on: Machine | str | Iterable[Machine | str] | None = None, **given: Value) -> Advice:
+    """Which machine, how many GPUs, which plan and engine for a piece of work, priced; weft.advise/1; true if one does it.
+
+    on: machines to choose from; unless given, those of the table of prices. given: the options of `weft advise`: rate=
+    with isl=, osl=, ttft=, tpot=, or tokens= with deadline= or budget=; have=, price=, precision=.
+    Raises: InvalidArgument.
+    """
+    return ask(Advice, "advise", model, *options({"on": _names(on), **given}))
 
 
 def doctor(*paths: str, on: Machine | str | None = None, **given: Value) -> Diagnosis:

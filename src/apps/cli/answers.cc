@@ -1,6 +1,7 @@
 #include "apps/cli/answers.h"
 
 #include "apps/cli/commands.h"
+#include "apps/cli/fit.h"
 
 namespace weft::cli {
 namespace {
@@ -11,7 +12,8 @@ auto asked(const std::vector<std::string>& arguments, Call call) -> decltype(cal
   CLI::App app;
   app.require_subcommand(1);
   const Command commands[] = {add_bench(app), add_explain(app), add_verify(app), add_schedule(app),
-                              add_topo(app),  add_train(app),   add_doctor(app), add_accuracy(app)};
+                              add_topo(app),  add_train(app),   add_doctor(app), add_accuracy(app),
+                              add_serve(app), add_fit(app),     add_advise(app)};
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them from the end
     for (const Command& command : commands)

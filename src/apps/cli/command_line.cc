@@ -42,12 +42,13 @@ int run_command_line(int argc, char** argv) {
       "has examples.\n\nBegin with:\n  weft explore                              a ring on four GPUs, in a browser\n"
       "  weft bench all_reduce --on dgx-h100       what a collective takes on a machine that is not here\n"
       "  weft train llama3-8b --on dgx-h100        how long a training step takes, and what limits it\n");
-  const Command commands[] = {
-      add_bench(app),   add_explain(app), add_verify(app),   add_schedule(app),   add_algorithms(app),
-      add_topo(app),    add_catalog(app), add_place(app),    add_run(app),        add_replay(app),
-      add_kv(app),      add_ps(app),      add_trace(app),    add_calibrate(app),  add_accuracy(app),
-      add_train(app),   add_serve(app),   add_fit(app),      add_doctor(app),     add_check(app),
-      add_explore(app), add_reshard(app), add_rehearse(app), add_completion(app), add_run_agent(app)};
+  const Command commands[] = {add_bench(app),      add_explain(app),   add_verify(app),   add_schedule(app),
+                              add_algorithms(app), add_topo(app),      add_catalog(app),  add_place(app),
+                              add_run(app),        add_replay(app),    add_kv(app),       add_ps(app),
+                              add_trace(app),      add_calibrate(app), add_accuracy(app), add_train(app),
+                              add_serve(app),      add_fit(app),       add_advise(app),   add_doctor(app),
+                              add_check(app),      add_explore(app),   add_reshard(app),  add_rehearse(app),
+                              add_completion(app), add_run_agent(app)};
   dress_help(app);
   app.name("weft");
   try {

@@ -23,6 +23,7 @@ Command add_calibrate(CLI::App& app);
 Command add_accuracy(CLI::App& app);
 Command add_train(CLI::App& app);
 Command add_serve(CLI::App& app);
+Command add_advise(CLI::App& app);
 Command add_doctor(CLI::App& app);
 Command add_check(CLI::App& app);
 Command add_completion(CLI::App& app);

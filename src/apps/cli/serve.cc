@@ -43,6 +43,8 @@ constexpr Pairing kPairings[] = {{"--ttft", "--best", true},
                                  {"--accept", "--drafts", true},
                                  {"--drafts", "--accept", true},
                                  {"--timeline", "--best", false},
+                                 {"--router", "--best", false},
+                                 {"--tier", "--best", false},
                                  {"--isl", "--trace", false},
                                  {"--osl", "--trace", false},
                                  {"--spread", "--trace", false},
@@ -224,6 +226,15 @@ Command add_serve(CLI::App& app) {
                   "which blocks of prompts an engine keeps, of traces that name them: lru, lfu, s3-fifo (as weft kv "
                   "replay) or off")
       ->capture_default_str();
+  sub->add_option(
+      "--router", w.router,
+      "among --replicas or prefill engines: fewest requests, round-robin, or kv-aware (the engine with least "
+      "to compute and in its cache); all replicas are simulated then");
+  sub->add_option(
+         "--tier", w.tiers,
+         "memory below the GPUs' that keeps blocks of prompts: a part and its bytes for each engine, e.g. dram:1T, "
+         "nvme-gen5*4:8T; several times, the nearest first. Blocks are read where that is faster than computing")
+      ->allow_extra_args(false);
   sub->add_option("--requests", w.load.requests, "requests that are served (default: enough for a steady state)");
   sub->add_option("--seed", w.load.seed, "of lengths and arrivals")->capture_default_str();
   sub->add_option("--prefill", w.prefill,

@@ -43,6 +43,27 @@ Status read_prefill(const std::string& text, Question& q) {
   return {};
 }
 
+Result<Router> parse_router(const std::string& text) {
+  for (const auto& [name, router] :
+       {std::pair{"fewest", Router::kFewest}, {"round-robin", Router::kRoundRobin}, {"kv-aware", Router::kPrefixes}})
+    if (text == name) return router;
+  return bad_input("--router {}: fewest, round-robin or kv-aware", text);
+}
+
+// "dram:1T", "nvme-gen5*4:8T".
+Status read_tiers(const Words& words, Question& q) {
+  for (const std::string& text : words.tiers) {
+    const auto colon = text.rfind(':');
+    if (colon == std::string::npos)
+      return bad_input("--tier {}: a part and its bytes, as in dram:1T or nvme-gen5*4:8T", text);
+    WEFT_TRY(const Bytes bytes, parse_bytes(text.substr(colon + 1)));
+    q.load.tiers.emplace_back(text.substr(0, colon), static_cast<double>(bytes));
+  }
+  if (!words.tiers.empty() && words.prefix_cache == "off")
+    return bad_input("--tier {}: needs a prefix cache; --prefix-cache is off", words.tiers[0]);
+  return {};
+}
+
 Status check_load(const Words& words) {
   const Load& l = words.load;
   const int given = (l.concurrency != 0 ? 1 : 0) + (l.rate != 0 ? 1 : 0) + (words.trace.empty() ? 0 : 1);
@@ -94,6 +115,13 @@ Result<Question> understand(const Words& words) {
   } else if (words.decodes != 1) {
     return bad_input("--decode-engines {}: needs --prefill", words.decodes);
   }
+  if (!words.router.empty()) {
+    WEFT_TRY(q.load.router, parse_router(words.router));
+    if (q.replicas < 2 && words.prefill.empty())
+      return bad_input("--router {}: chooses among --replicas, of which there is one", words.router);
+    if (!words.faults.empty()) return bad_input("--router {}: has no effect with --fault", words.router);
+  }
+  WEFT_CHECK(read_tiers(words, q));
   q.load.policy.reset();
   if (words.prefix_cache != "off") {
     WEFT_TRY(q.load.policy, kv::parse_policy(words.prefix_cache));
@@ -124,7 +152,8 @@ report::ServeRow row_of(const Question& q, const Point& p, double price) {
   else if (q.replicas > 1)
     row.plan = fmt::format("{} x ({})", q.replicas, row.plan);
   row.ttft = in_ms(p.ttft), row.tpot = in_ms(p.tpot), row.end_to_end = in_ms(p.end_to_end);
-  row.ttft_parts = {{"queue", p.queue * 1e3},
+  row.ttft_parts = {{"tokenising", p.text * 1e3},
+                    {"queue", p.queue * 1e3},
                     {"prefill", p.reading * 1e3},
                     {"KV transfer", p.moving * 1e3},
                     {"first response", p.response * 1e3}};
@@ -143,6 +172,9 @@ report::ServeRow row_of(const Question& q, const Point& p, double price) {
   row.capacity = p.memory.capacity;
   row.cache_tokens = p.cache_tokens, row.cache_used = p.cache_used;
   row.requests = static_cast<std::int64_t>(p.requests), row.preemptions = p.preemptions;
+  row.reloaded = p.reloaded, row.faster_computed = p.faster_computed;
+  row.computing = p.computing * 1e3;
+  for (const auto& [name, seconds] : p.reloading) row.reloading.emplace_back(name, seconds * 1e3);
   row.prefix_hits = p.prefix_hits, row.has_prefixes = q.load.prefixes != nullptr;
   row.stable_rate = p.stable_rate;
   row.trace = !q.load.trace.empty();

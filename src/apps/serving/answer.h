@@ -18,6 +18,8 @@ struct Words {
   double trace_scale = 1;
   Load load;
   std::string prefix_cache = "lru";  // a policy of weft kv, or off
+  std::string router;                // among replicas: round-robin, fewest, kv-aware; empty: all are alike
+  std::vector<std::string> tiers;    // below the GPUs' memory, "dram:1T": a part and its bytes for each engine
   double price = 0;                  // of a GPU-hour, in the asker's currency; 0: not asked
   // Prefill engines apart from those of `plan`: "2:tp=4,ep=4", "auto:tp=1" (as many as decoding needs); empty:
   // together.

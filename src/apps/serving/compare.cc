@@ -107,6 +107,14 @@ Result<Plan> plan_of(const Row& row, const std::string& pool) {
   return plan;
 }
 
+// Engines of a row of one pool: tables that give the clients of all of them give the sequences per GPU beside.
+Result<int> replicas_of(const Row& row, const Question& q) {
+  WEFT_TRY(const double batch, number(row, "batch_size", 0));
+  if (q.prefill || batch <= 0 || text_of(row, "concurrency").empty()) return 1;
+  const double engines = static_cast<double>(q.load.concurrency) / batch / static_cast<double>(q.plan.gpus());
+  return engines >= 2 && engines == std::floor(engines) ? static_cast<int>(engines) : 1;
+}
+
 Result<Question> question_of(const Row& row) {
   Question q;
   WEFT_TRY(q.shape, load_shape(text_of(row, "model_path")));
@@ -140,6 +148,7 @@ Result<Question> question_of(const Row& row) {
   if (clients < 1 || clients > 1e6)
     return bad_input("concurrency '{}' is no number of clients", text_of(row, "concurrency"));
   q.load.concurrency = static_cast<std::int64_t>(clients);
+  WEFT_TRY(q.replicas, replicas_of(row, q));
   if (apart && q.prefills == 0) q.decodes = clients < 16 ? 2 : clients < 1024 ? kDecodeEngines : 2 * kDecodeEngines;
   q.load.spread = benchmark ? 0.8 : 1;
   return q;

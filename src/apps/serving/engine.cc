@@ -15,7 +15,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 void Scheduler::add(std::int64_t id, std::int64_t input, std::int64_t output, bool ready, Blocks blocks) {
   if (idle()) read_ = false;
-  incoming_.push_back({id, input, ready ? 0 : input, output, ready, blocks});
+  if (!ready) pending_ += d(input);
+  const bool scheduled = step_.engine().overlapped && running() > 0;  // the next iteration is already
+  incoming_.push_back({id, input, ready ? 0 : input, output, ready, blocks, 0, 0, iteration_ + (scheduled ? 1 : 0)});
 }
 
 bool Scheduler::has_room(const Prompt& p) const {
@@ -24,25 +26,62 @@ bool Scheduler::has_room(const Prompt& p) const {
   return held_ + others + d(p.tokens) + gives(d(running())) + 1 <= tokens_;
 }
 
+// The next blocks behind those that the GPUs have, from the first tier that has some: read or computed, whichever ends
+// first. Other sequences go on meanwhile.
+Status Scheduler::reload(Prompt& p, double now) {
+  const auto blocks = cache_->of(p.blocks.first, p.blocks.count);
+  for (const Below& below : below_) {
+    const std::uint32_t found = below.cache.known(blocks, p.hits);
+    const double past = d(p.tokens - p.left), tokens = std::min(shared(found), d(p.left - 1));
+    if (found == 0 || tokens < 1) continue;
+    WEFT_TRY(const double reading, below.tier->reload(tokens));
+    WEFT_TRY(const Parts computing,
+             step_({.prefills = 1, .prefill_tokens = tokens, .prefill_past = past, .outputs = 0}));
+    if (reading >= computing.total()) {
+      faster_computed_ += tokens;
+      return {};
+    }
+    p.left -= static_cast<std::int64_t>(tokens), p.ready_at = now + reading;
+    pending_ -= tokens, reloaded_ += tokens;
+    return {};
+  }
+  return {};
+}
+
+double Scheduler::next_reload(double now) const {
+  double next = kNever;
+  for (const Prompt& p : reading_)
+    if (p.ready_at > now) next = std::min(next, p.ready_at);
+  return next;
+}
+
 // The longest prefix that is in the cache is not computed again, but for the last token, whose output is needed.
-void Scheduler::start(Prompt& p, double now, Outcome& out) {
+Status Scheduler::start(Prompt& p, double now, Outcome& out) {
   if (cache_ && !p.ready && p.blocks.count > 0) {
     p.hits = cache_->begin(cache_->of(p.blocks.first, p.blocks.count));
     const auto known = std::min(p.tokens - 1, static_cast<std::int64_t>(shared(p.hits)));
+    pending_ -= d(p.left - (p.tokens - known));
     p.left = p.tokens - known;
     hit_tokens_ += d(known);
+    WEFT_CHECK(reload(p, now));
   }
   const double own = d(p.tokens) - shared(p.hits);
   held_ += own, promised_ += own + d(p.output);
   if (cache_) cache_->trim(held_);
   out.started.push_back({p.id, now});
+  return {};
 }
 
 // Its prompt is computed: `left` tokens of it are still to be made. Its whole blocks belong to the cache from here on.
 void Scheduler::join(const Prompt& p, std::int64_t left) {
   Blocks blocks = p.ready || !cache_ ? Blocks{} : p.blocks;
   if (blocks.count > 0) {
-    cache_->computed(cache_->of(blocks.first, blocks.count), p.hits);
+    const auto all = cache_->of(blocks.first, blocks.count);
+    cache_->computed(all, p.hits);
+    for (Below& below : below_) {
+      below.cache.computed(all, blocks.count);  // nothing is leased there
+      below.cache.trim(0);
+    }
     const double given = shared(blocks.count) - shared(p.hits);
     held_ -= given, promised_ -= given;
   }
@@ -69,13 +108,14 @@ void Scheduler::preempt() {
   context_ -= d(s.length) + made;
   leave(s.blocks, d(s.length) + made, s.length + s.output);
   const std::int64_t whole = std::min(s.output - 1, static_cast<std::int64_t>(std::llround(made)));
+  pending_ += d(s.length + whole);
   waiting_.push_front({s.id, s.length + whole, s.length + whole, s.output - whole, false, s.blocks});
   decoding_.erase(last);
   ++preemptions_;
 }
 
 // Takes what fits of prompts into the iteration. True: something was taken.
-bool Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, double now, Outcome& out) {
+Result<bool> Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, double now, Outcome& out) {
   const Engine& engine = step_.engine();
   const double stages = d(step_.plan().pp), replicas = d(step_.plan().dp);  // each works on a batch of its own
   double budget = engine.token_budget * replicas * stages - (engine.mixed ? d(running()) : 0);
@@ -89,23 +129,28 @@ bool Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, double n
     work.prefill_past += chunks * d(p.tokens - p.left) + tokens * (chunks - 1) / 2;
     if (!read_) work.behind = std::max(work.behind, chunks - 1);
     p.left -= static_cast<std::int64_t>(tokens);
+    pending_ -= tokens;
     budget -= tokens;
     taken = true;
   };
   for (Prompt& p : reading_)
-    if (budget >= 1) read(p);
+    if (budget >= 1 && p.ready_at <= now) read(p);
   if (running() == 0 || interval() <= 1 || iteration_ >= look_) {
-    waiting_.insert(waiting_.end(), incoming_.begin(), incoming_.end());
-    incoming_.clear();
+    while (!incoming_.empty() && (running() == 0 || incoming_.front().from <= iteration_)) {
+      waiting_.push_back(incoming_.front());
+      incoming_.pop_front();
+    }
     look_ = iteration_ + interval();
   }
-  while (!waiting_.empty() && (replicas > 1 || reading_.empty() || reading_.back().left == 0)) {
+  while (!waiting_.empty() &&
+         (replicas > 1 || reading_.empty() || reading_.back().left == 0 || reading_.back().ready_at > now)) {
     Prompt p = waiting_.front();
     if (!p.ready && budget < 1) break;
     if (!has_room(p)) break;
     waiting_.pop_front();
-    start(p, now, out);
-    if (!p.ready) read(p);
+    WEFT_CHECK(start(p, now, out));
+    if (!p.ready && p.ready_at <= now) read(p);
+    if (p.ready_at > now) taken = true;
     if (p.ready) taken = true;
     reading_.push_back(p);
   }
@@ -138,13 +183,18 @@ Result<Scheduler::Outcome> Scheduler::advance(double now, double until, double m
   while (held_ + leased() + gives(d(running())) > tokens_ && running() > 1) preempt();
   std::vector<Prompt> complete;
   Work work;
-  const bool taken = take_prompts(work, complete, now, out);
+  WEFT_TRY(const bool taken, take_prompts(work, complete, now, out));
+  const double coming = next_reload(now);
   // Sequences that come with their caches join without any work.
   for (const Prompt& p : complete)
     if (p.ready) join(p, p.output);
   std::erase_if(complete, [](const Prompt& p) { return p.ready; });
   const bool decodes = running() > 0 && (step_.engine().mixed || work.prefills == 0);
   if (!decodes && work.prefills == 0) {
+    if (coming < kNever) {  // nothing to do until a prompt's blocks have come
+      out.end = coming;
+      return out;
+    }
     if (!taken && !waiting_.empty())
       return bad_input("a request of {} tokens does not fit into a cache of {:.0f} tokens",
                        waiting_.front().tokens + (step_.engine().evicts ? 0 : waiting_.front().output), tokens_);
@@ -168,11 +218,14 @@ Result<Scheduler::Outcome> Scheduler::advance(double now, double until, double m
     if (cache_) cache_->trim(held_);
     return out;
   }
+  until = std::min(until, coming);
   // Decoding alone: until a sequence finishes, the cache is full or `until` has come, at most.
   double n = d(decoding_.begin()->first - iteration_);
   n = std::min(n, std::max(1.0, std::floor((tokens_ - held_ - leased()) / gives(work.decodes))));
   n = std::min(n, most);
-  if (!incoming_.empty() && look_ > iteration_) n = std::min(n, d(look_ - iteration_));
+  if (!incoming_.empty())
+    n = std::min(
+        n, d(std::max<std::int64_t>(1, std::max(interval() > 1 ? look_ : 0, incoming_.front().from) - iteration_)));
   double each = parts.total();
   if (n > 1) {
     Work last = work;
@@ -202,6 +255,7 @@ Result<Scheduler::Outcome> Scheduler::advance(double now, double until, double m
 void Scheduler::account(Run& run) const {
   run.preemptions += preemptions_;
   run.hit_tokens += hit_tokens_;
+  run.reloaded_tokens += reloaded_, run.faster_computed_tokens += faster_computed_;
   run.cache_used = std::max(run.cache_used, cache_used());
   run.decode += decode_parts_;
   run.decode_seconds += decode_seconds_, run.prefill_seconds += prefill_seconds_;
@@ -222,7 +276,10 @@ class Cluster {
     for (int i = 0; i < pools.prefills; ++i) engines_.push_back({Scheduler(*pools.prefill, pools.prefill_tokens)});
     for (int i = 0; i < pools.decodes; ++i) engines_.push_back({Scheduler(*pools.decode, pools.decode_tokens)});
     if (load.prefixes && load.policy)
-      for (Running& e : engines_) e.scheduler.keep(*load.prefixes, *load.policy);
+      for (Running& e : engines_) {
+        e.scheduler.keep(*load.prefixes, *load.policy);
+        for (const LowerTier& tier : pools.below) e.scheduler.keep_below(*load.prefixes, *load.policy, tier);
+      }
     requests_.reserve(static_cast<std::size_t>(source_.count()));
   }
 
@@ -286,6 +343,20 @@ class Cluster {
     return best;
   }
   std::size_t decode_engine() const { return least(prefill_engines(), engines_.size()); }
+  // The engine of those from `begin` to `end` that a new request goes to.
+  std::size_t route(std::size_t begin, std::size_t end, const Request& r) {
+    const Router router = load_.router.value_or(Router::kFewest);
+    if (router == Router::kRoundRobin) return begin + turn_++ % (end - begin);
+    if (router == Router::kFewest) return least(begin, end);
+    const auto work = [&](const Running& e) {
+      return d(r.input) - e.scheduler.known({r.first_block, r.blocks}) + e.scheduler.pending() + e.scheduler.held();
+    };
+    std::size_t best = begin;
+    double fewest = kNever;
+    for (std::size_t e = begin; e < end; ++e)
+      if (const double tokens = work(engines_[e]); tokens < fewest) best = e, fewest = tokens;
+    return best;
+  }
 
   void give(std::size_t engine, std::int64_t id, std::int64_t input, std::int64_t output, double now, bool ready,
             Blocks blocks) {
@@ -300,9 +371,9 @@ class Cluster {
     requests_.push_back(r);
     // A prefill engine makes the first token; the others are made where the cache goes.
     if (apart())
-      give(least(0, prefill_engines()), id, r.input, 1, now, false, {r.first_block, r.blocks});
+      give(route(0, prefill_engines(), r), id, r.input, 1, now, false, {r.first_block, r.blocks});
     else
-      give(decode_engine(), id, r.input, r.output, now, false, {r.first_block, r.blocks});
+      give(route(0, engines_.size(), r), id, r.input, r.output, now, false, {r.first_block, r.blocks});
   }
   void finish(std::int64_t id, double time) {
     Request& r = requests_[static_cast<std::size_t>(id)];
@@ -347,6 +418,7 @@ class Cluster {
   const Load& load_;
   Source source_;
   std::vector<Running> engines_;
+  std::size_t turn_ = 0;  // of a router that takes engines in turn
   std::vector<Request> requests_;
   std::priority_queue<std::pair<double, std::int64_t>, std::vector<std::pair<double, std::int64_t>>, std::greater<>>
       moving_;

@@ -20,6 +20,8 @@ struct Run {
   std::int64_t preemptions = 0;
   double cache_used = 0;                           // largest share of the cache
   double hit_tokens = 0;                           // of prompts, that were in the prefix cache
+  double reloaded_tokens = 0;                      // … that came from a tier below
+  double faster_computed_tokens = 0;               // … that were in one, but are computed sooner than read
   Parts decode;                                    // time by parts of iterations that decode only, …
   double decode_seconds = 0, prefill_seconds = 0;  // … and of all iterations of either kind
   double iterations = 0, decode_iterations = 0;
@@ -35,6 +37,12 @@ struct Run {
   std::vector<Sample> samples;
 };
 
+// A tier of memory below the GPUs' own: tokens of one engine that it holds, and the seconds to read some of them.
+struct LowerTier {
+  double tokens = 0;
+  std::function<Result<double>(double tokens)> reload;
+};
+
 // The place of a prompt's blocks in the prefixes.
 struct Blocks {
   std::uint64_t first = 0;
@@ -46,14 +54,26 @@ struct Blocks {
 // A sequence whose next token has no room is preempted: the last one to start goes back to the queue and is computed
 // again; an engine that does not evict starts a request only where all its tokens will have room. Sequences are kept by
 // the iteration in which they finish, so an iteration costs the same for any batch, and iterations that only decode are
-// taken together until something else happens. With drafts each iteration gives every sequence the mean number of
-// tokens.
+// taken together until something else happens. An engine that schedules an iteration while the one before runs takes
+// what comes meanwhile into the iteration after that. With drafts each iteration gives every sequence the mean number
+// of tokens.
 class Scheduler {
  public:
   // `tokens`: that the cache holds, of all replicas. Requires: > 0.
   Scheduler(StepModel& step, double tokens) : step_(step), tokens_(tokens) {}
   // From here on it keeps blocks of prompts. `prefixes` must outlive it.
   void keep(const Prefixes& prefixes, kv::Policy policy) { cache_.emplace(prefixes, policy, tokens_); }
+  // Requires: keep(). Blocks that the GPUs give up stay in `tier`, which must outlive it: a prompt's next blocks are
+  // read from there where that is faster than computing them, while others are served. Several: the nearest first.
+  void keep_below(const Prefixes& prefixes, kv::Policy policy, const LowerTier& tier) {
+    below_.push_back({PrefixCache(prefixes, policy, tier.tokens), &tier});
+  }
+  // Tokens of a prompt's blocks that it has; of prompts that are not read yet; of the cache that are in use.
+  double known(Blocks blocks) const {
+    return cache_ ? shared(cache_->known(cache_->of(blocks.first, blocks.count))) : 0;
+  }
+  double pending() const { return pending_; }
+  double held() const { return held_ + leased(); }
 
   // Puts a request into the queue; its prompt is computed already when `ready`.
   void add(std::int64_t id, std::int64_t input, std::int64_t output, bool ready = false, Blocks blocks = {});
@@ -87,12 +107,21 @@ class Scheduler {
     bool ready = false;
     Blocks blocks = {};
     std::uint32_t hits = 0;  // of its blocks, that were there
+    double ready_at = 0;     // s; its blocks from a lower tier are there
+    std::int64_t from = 0;   // the first iteration that it can be in
   };
   struct Sequence {
     std::int64_t id, length, output, born;  // length at `born`, the iteration of its first token here
     Blocks blocks = {};
   };
-  void start(Prompt& prompt, double now, Outcome& out);
+  struct Below {
+    PrefixCache cache;
+    const LowerTier* tier;
+  };
+  Status start(Prompt& prompt, double now, Outcome& out);
+  Status reload(Prompt& prompt, double now);
+  // When the next prompt's blocks have come from a lower tier; infinity: none comes.
+  double next_reload(double now) const;
   void join(const Prompt& prompt, std::int64_t left);
   void leave(Blocks blocks, double length, std::int64_t promised);
   bool has_room(const Prompt& prompt) const;
@@ -111,7 +140,7 @@ class Scheduler {
   std::int64_t interval() const {
     return running() >= 16 ? step_.engine().receive_interval : step_.engine().receive_interval_few;
   }
-  bool take_prompts(Work& work, std::vector<Prompt>& complete, double now, Outcome& out);
+  Result<bool> take_prompts(Work& work, std::vector<Prompt>& complete, double now, Outcome& out);
 
   StepModel& step_;
   double tokens_;
@@ -121,7 +150,9 @@ class Scheduler {
   double context_ = 0;                               // cached tokens of sequences that decode
   double held_ = 0, most_ = 0;                       // tokens of the cache in use, beside leased blocks
   std::optional<PrefixCache> cache_;
-  double hit_tokens_ = 0;
+  std::vector<Below> below_;
+  double hit_tokens_ = 0, reloaded_ = 0, faster_computed_ = 0;
+  double pending_ = 0;   // tokens of prompts that are not computed yet
   double promised_ = 0;  // … and what those that have begun will use at their ends
   bool read_ = false;    // the iteration before read prompts
   std::int64_t preemptions_ = 0;
@@ -141,7 +172,8 @@ struct Pools {
   int prefills = 1, decodes = 1;
   double prefill_tokens = 0, decode_tokens = 0;  // that the cache of one engine holds
   std::function<Result<double>(double tokens)> move;
-  bool record = false;  // samples of the run
+  bool record = false;                // samples of the run
+  std::vector<LowerTier> below = {};  // of each engine
 };
 Result<Run> serve_apart(const Pools& pools, const Load& load);
 

@@ -28,26 +28,31 @@ class RunPicture {
   RunPicture(const Run& run, const report::ServeReport& report) : run_(run) {
     const report::ServeRow& row = report.rows.front();
     heading(canvas_, fmt::format("{} by {} on {}: {}", report.model, report.engine, report.machine, row.load),
-            fmt::format("{}; {} input and {} output tokens", row.plan, report.input, report.output));
+            fmt::format("{}; {} input and {} output tokens{}", row.plan, report.input, report.output, left_out(row)));
+    apart_ = row.plan.find(" for prefill") != std::string::npos;
     for (const Run::Sample& s : run.samples) {
       engines_ = std::max<std::size_t>(engines_, static_cast<std::size_t>(s.engine) + 1);
       most_ = std::max({most_, static_cast<double>(s.waiting), static_cast<double>(s.running)});
     }
+    decodes_.resize(engines_);
+    for (const Run::Sample& s : run.samples)
+      if (!s.reads) decodes_[static_cast<std::size_t>(s.engine)] = true;
     time_ = {0, std::max(run.seconds, 1e-9), kLeft, kRight};
   }
 
   std::string draw() {
     const std::size_t shown = std::min(engines_, kMostLanes);
     lanes(shown);
-    double y = kTop + kRow * static_cast<double>(shown) + 20;
+    double y = kTop + kRow * static_cast<double>(shown) + 30;
     if (shown < engines_)
       canvas_.text(kLeft, y - 4, fmt::format("{} more engines are not drawn", engines_ - shown), 12, Align::kLeft, 0,
                    "normal", kQuiet);
-    panel(y, "requests", std::max(most_, 1.0),
+    panel(y, engines_ > 1 ? "requests, the fullest engine" : "requests", std::max(most_, 1.0),
           {{"waiting", kFull, [](const Run::Sample& s) { return d(s.waiting); }},
            {"decoding", kModel, [](const Run::Sample& s) { return d(s.running); }}});
     y += kPanel + 40;
-    panel(y, "cache %", 100, {{"in use", kModel, [](const Run::Sample& s) { return 100 * s.used; }}});
+    panel(y, engines_ > 1 ? "cache %, the fullest engine" : "cache %", 100,
+          {{"in use", kModel, [](const Run::Sample& s) { return 100 * s.used; }}});
     y += kPanel + 16;
     const double step = topology::round_step(time_.high, 6);
     for (double t = 0; t <= time_.high; t += step)
@@ -62,6 +67,20 @@ class RunPicture {
     std::string_view ink;
     double (*value)(const Run::Sample&);
   };
+
+  // Engines beside each other do the same: one of them is recorded.
+  static std::string left_out(const report::ServeRow& row) {
+    const auto times = row.plan.find(" x (");
+    if (times == std::string::npos || row.plan.find(" for prefill") != std::string::npos) return "";
+    return fmt::format("; one of {} engines", row.plan.substr(0, times));
+  }
+  // "engine 2"; of engines apart "prefill 2" and "decode 0".
+  std::string name_of(std::size_t engine) const {
+    if (!apart_) return fmt::format("engine {}", engine);
+    const auto before = std::count(decodes_.begin(), decodes_.begin() + static_cast<std::ptrdiff_t>(engine), true);
+    return decodes_[engine] ? fmt::format("decode {}", before)
+                            : fmt::format("prefill {}", static_cast<std::ptrdiff_t>(engine) - before);
+  }
 
   // A column of pixels has the share of its time that read prompts.
   void lanes(std::size_t shown) {
@@ -79,7 +98,7 @@ class RunPicture {
     }
     for (std::size_t e = 0; e < shown; ++e) {
       const double y = kTop + kRow * static_cast<double>(e);
-      canvas_.text(0, y + 16, fmt::format("engine {}", e), 12, Align::kLeft, kLeft - 10, "bold", kInk);
+      canvas_.text(0, y + 16, name_of(e), 12, Align::kLeft, kLeft - 10, "bold", kInk);
       row(&decodes[e * kColumns], &reads[e * kColumns], y);
     }
     canvas_.cell(kRight - 190, 40, 12, 11, kPrefill);
@@ -99,16 +118,16 @@ class RunPicture {
 
   void panel(double top, const std::string& name, double most, const std::vector<Line>& lines) {
     const Axis up{0, most, top + kPanel, top};
-    canvas_.text(0, top + 12, name, 12, Align::kLeft, kLeft - 10, "bold", kInk);
+    canvas_.text(0, top - 10, name, 12, Align::kLeft, 0, "bold", kInk);
     const double step = topology::round_step(most, 4);
     for (double v = 0; v <= most; v += step) {
       canvas_.cell(kLeft, up(v), kRight - kLeft, 1, kHair);
       canvas_.text(kLeft - 8, up(v) + 4, fmt::format("{:.4g}", v), 12, Align::kRight, 0, "normal", kQuiet);
     }
-    double x = kLeft + 10;
+    double x = kLeft + 110;
     for (const Line& line : lines) {
       curve(up, line);
-      canvas_.text(x, top - 4, line.name, 12, Align::kLeft, 0, "normal", line.ink);
+      canvas_.text(x, top - 10, line.name, 12, Align::kLeft, 0, "normal", line.ink);
       x += 70;
     }
   }
@@ -131,6 +150,8 @@ class RunPicture {
   SvgCanvas canvas_;
   std::size_t engines_ = 0;
   double most_ = 0;
+  bool apart_ = false;
+  std::vector<bool> decodes_;  // by engine: some iteration decoded
   Axis time_;
 };
 
@@ -157,8 +178,8 @@ std::string frontier_svg(const report::ServeReport& report) {
     canvas.cell(kLeft, y(v), 800 - kLeft, 1, kHair);
     canvas.text(kLeft - 8, y(v) + 4, fmt::format("{:.4g}", v), 12, Align::kRight, 0, "normal", kQuiet);
   }
-  canvas.text((kLeft + 800) / 2, kDown + 38, "output tokens/s per user", 12, Align::kMiddle, 0, "normal", kInk);
-  canvas.text(0, kTop - 8, "output tokens/s per GPU", 12, Align::kLeft, 0, "normal", kInk);
+  canvas.text(800, kDown + 38, "output tokens/s per user", 12, Align::kRight, 0, "normal", kInk);
+  canvas.text(kLeft + 6, kTop + 12, "output tokens/s per GPU", 12, Align::kLeft, 0, "normal", kInk);
   std::vector<std::pair<double, double>> line;
   for (const report::ServeRow& r : report.frontier) line.emplace_back(x(r.tokens_per_user), y(r.tokens_per_gpu));
   if (line.size() > 1) canvas.polyline(line, kModel, 2);

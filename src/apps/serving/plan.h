@@ -44,6 +44,7 @@ struct Engine {
   double small_kernel = 0;                 // s of a kernel that only moves activations, beside its bytes
   double prefill_host_per_layer = 0;       // s that the host takes to launch a layer outside a CUDA graph
   double first_response = 0;               // s from the first token to the client
+  double tokenise = 0;                     // s per token of a prompt, before the engine sees it
   int cache_bytes_bf16 = 2, cache_bytes_fp8 = 2, cache_bytes_fp4 = 2;  // of keys and values, by weights' precision
   std::int64_t block_tokens = 16;
   double launch_share = 1;  // of kernels' launches, see Kernels::set_launch_share

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "apps/serving/stable.h"
+#include "plan/cost/reload.h"
 
 namespace weft::serving {
 namespace {
@@ -155,7 +156,7 @@ namespace {
 // The load of one engine, where several do the same.
 Load share_of(const Question& q) {
   Load share = q.load;
-  if (q.prefill || q.replicas <= 1) return share;
+  if (q.prefill || q.replicas <= 1 || q.load.router) return share;
   if (share.concurrency > 0)
     share.concurrency = std::max<std::int64_t>(1, (share.concurrency + q.replicas - 1) / q.replicas);
   share.rate /= q.replicas;
@@ -175,24 +176,64 @@ std::function<Result<double>(double)> mover(Place& place, const Question& q, con
   };
 }
 
+// All GPUs of an engine read their parts of a sequence at once; one copy of latent vectors goes to each of them.
+Result<std::vector<LowerTier>> tiers_of(Place& place, const Question& q, const Plan& plan, const Memory& memory) {
+  std::vector<LowerTier> tiers;
+  const auto ranks = static_cast<Rank>(plan.tp);
+  for (const auto& [name, bytes] : q.load.tiers) {
+    WEFT_TRY(const cost::Tier part, cost::parse_tier(name));
+    const double copies = q.shape.latent() ? 1 : static_cast<double>(plan.tp);
+    const double token = std::max(1.0, memory.token);
+    LowerTier tier{.tokens = std::min(bytes / (token * copies * static_cast<double>(plan.pp)), 1e15)};
+    if (tier.tokens < 1) return bad_input("--tier {}: {:.0f} bytes hold no token", name, bytes);
+    // A latency and a rate: two sizes say both.
+    constexpr double kFew = 1, kMany = 65536;
+    const auto read = [&](double tokens) {
+      return cost::reload(place.network().machine(), part, ranks, static_cast<Bytes>(std::ceil(tokens * token)));
+    };
+    WEFT_TRY(const auto few, read(kFew));
+    WEFT_TRY(const auto many, read(kMany));
+    const double each = (many.time.s() - few.time.s()) / (kMany - kFew), first = few.time.s() - each;
+    tier.reload = [first, each](double tokens) -> Result<double> { return first + each * tokens; };
+    tiers.push_back(std::move(tier));
+  }
+  return tiers;
+}
+
+// A whole prompt computed, and read from each tier.
+Status add_reloads(const Question& q, StepModel& step, const std::vector<LowerTier>& tiers, Point& p) {
+  if (tiers.empty()) return {};
+  const auto tokens = static_cast<double>(q.load.input);
+  WEFT_TRY(const Parts computing, step({.prefills = 1, .prefill_tokens = tokens, .outputs = 1}));
+  p.computing = computing.total();
+  for (std::size_t t = 0; t < tiers.size(); ++t) {
+    WEFT_TRY(const double reading, tiers[t].reload(tokens));
+    p.reloading.emplace_back(q.load.tiers[t].first, reading);
+  }
+  return {};
+}
+
 // The times and rates that users see of a run.
 void add_times(const Question& q, const Load& share, const Run& run, Point& p) {
   const double response = q.engine.first_response;
   // Clients see tokens in groups: the first group when its last token is made.
   const double group = static_cast<double>(q.engine.stream_interval - 1);
   const auto grouped = [&](const Request& r) { return std::min(group, static_cast<double>(r.output - 1)) * r.tpot(); };
-  p.ttft = spread_of(run.done, share, [&](const Request& r) { return r.ttft() + grouped(r) + response; });
+  const auto text = [&](const Request& r) { return q.engine.tokenise * static_cast<double>(r.input); };
+  p.ttft = spread_of(run.done, share, [&](const Request& r) { return r.ttft() + grouped(r) + response + text(r); });
   std::vector<Request> longer;
   for (const Request& r : run.done)
     if (r.output > 1) longer.push_back(r);
   p.tpot = spread_of(longer, share, [&](const Request& r) {
     return (r.finished - r.first - grouped(r)) / static_cast<double>(r.output - 1);
   });
-  p.end_to_end = spread_of(run.done, share, [&](const Request& r) { return r.finished - r.arrival + response; });
+  p.end_to_end =
+      spread_of(run.done, share, [&](const Request& r) { return r.finished - r.arrival + response + text(r); });
   p.queue = mean_of(run.done, share, [](const Request& r) { return r.started - r.arrival; });
   p.reading = mean_of(run.done, share, [](const Request& r) { return r.first - r.started - r.moved; });
   p.moving = mean_of(run.done, share, [](const Request& r) { return r.moved; });
   p.response = response + mean_of(run.done, share, grouped);
+  p.text = mean_of(run.done, share, text);
 }
 
 Point point_of(const Question& q, const Load& share, const Run& run) {
@@ -200,7 +241,7 @@ Point point_of(const Question& q, const Load& share, const Run& run) {
   add_times(q, share, run, p);
   double outputs = 0, inputs = 0;
   for (const Request& r : run.done) outputs += static_cast<double>(r.output), inputs += static_cast<double>(r.input);
-  const double engines = q.prefill ? 1 : q.replicas;
+  const double engines = q.prefill || q.load.router ? 1 : q.replicas;
   p.gpus = q.gpus();
   if (run.seconds > 0) {
     p.tokens_per_gpu = outputs * engines / run.seconds / p.gpus;
@@ -216,6 +257,8 @@ Point point_of(const Question& q, const Load& share, const Run& run) {
   p.batch = run.batch;
   p.cache_used = run.cache_used;
   p.prefix_hits = inputs > 0 ? run.hit_tokens / inputs : 0;
+  p.reloaded = inputs > 0 ? run.reloaded_tokens / inputs : 0;
+  p.faster_computed = inputs > 0 ? run.faster_computed_tokens / inputs : 0;
   p.preemptions = run.preemptions;
   return p;
 }
@@ -237,6 +280,7 @@ Result<Point> answer(Place& place, const Question& asked) {
     return tl::make_unexpected(refuse(place, q, q.plan, decode).error());
   Ready prefill;
   Pools pools{.decode = decode.step.get(), .prefills = 0, .decodes = 1, .decode_tokens = decode.tokens};
+  if (!q.prefill && q.load.router) pools.decodes = q.replicas;
   if (q.prefill) {
     WEFT_TRY(prefill, prepare(place, q, *q.prefill));
     if (prefill.memory.cache() <= 0 || (q.load.trace.empty() && prefill.tokens < length))
@@ -249,6 +293,7 @@ Result<Point> answer(Place& place, const Question& asked) {
              decode.tokens,
              mover(place, q, prefill.memory)};
   }
+  WEFT_TRY(pools.below, tiers_of(place, q, q.prefill ? *q.prefill : q.plan, (q.prefill ? prefill : decode).memory));
   const Load share = share_of(q);
   pools.record = q.record;
   WEFT_TRY(Run run, serve_apart(pools, share));
@@ -256,13 +301,14 @@ Result<Point> answer(Place& place, const Question& asked) {
   Point p = point_of(q, share, run);
   p.memory = decode.memory;
   p.cache_tokens = decode.tokens;
+  WEFT_CHECK(add_reloads(q, *(q.prefill ? prefill : decode).step, pools.below, p));
   if (share.rate > 0) {
     WEFT_TRY(p.stable_rate, largest_stable_rate([&](const Load& load) { return serve_apart(pools, load); }, share));
   } else if (!share.trace.empty()) {
     p.stable_rate = overloaded_by_trace(run);
   }
   if (q.record) p.run = std::make_shared<const Run>(std::move(run));
-  if (p.stable_rate) *p.stable_rate *= q.prefill ? 1 : q.replicas;
+  if (p.stable_rate) *p.stable_rate *= q.prefill || q.load.router ? 1 : q.replicas;
   return p;
 }
 

@@ -32,7 +32,7 @@ struct Quantiles {
 struct Point {
   Quantiles ttft, tpot, end_to_end;
   // Means of what TTFT consists of; they sum to its mean.
-  double queue = 0, reading = 0, moving = 0, response = 0;
+  double text = 0, queue = 0, reading = 0, moving = 0, response = 0;
   double tokens_per_gpu = 0, tokens_per_user = 0;  // output tokens/s
   double input_per_gpu = 0;                        // input tokens/s
   double requests = 0, requests_per_second = 0;
@@ -40,7 +40,11 @@ struct Point {
   double step = 0;   // s of it
   double batch = 0;  // sequences that decode in an iteration
   double cache_used = 0;
-  double prefix_hits = 0;  // share of the prompts' tokens that were cached
+  double prefix_hits = 0;                    // share of the prompts' tokens that were cached
+  double reloaded = 0, faster_computed = 0;  // … that came from a lower tier; that were in one but computed sooner
+  // Seconds that a prompt of Load::input tokens takes to be computed alone, and to be read from each lower tier.
+  double computing = 0;
+  std::vector<std::pair<std::string, double>> reloading;
   std::int64_t preemptions = 0;
   std::shared_ptr<const Run> run;  // of one engine's share, or of both pools; where it is recorded
   Memory memory;                   // of the engine, or of decode engines

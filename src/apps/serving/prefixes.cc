@@ -21,13 +21,18 @@ PrefixCache::PrefixCache(const Prefixes& prefixes, kv::Policy policy, double tok
       leases_(prefixes.distinct),
       tokens_(tokens) {}
 
-std::uint32_t PrefixCache::begin(std::span<const std::uint32_t> blocks) {
-  std::uint32_t found = 0;
+std::uint32_t PrefixCache::known(std::span<const std::uint32_t> blocks, std::uint32_t from) const {
+  std::uint32_t end = from;
   std::visit(
       [&](const auto& kept) {
-        while (found < blocks.size() && kept.holds(blocks[found])) ++found;
+        while (end < blocks.size() && kept.holds(blocks[end])) ++end;
       },
       kept_);
+  return end - from;
+}
+
+std::uint32_t PrefixCache::begin(std::span<const std::uint32_t> blocks) {
+  const std::uint32_t found = known(blocks);
   for (std::uint32_t i = 0; i < found; ++i) lease(blocks[i]);
   return found;
 }

@@ -24,6 +24,8 @@ class PrefixCache {
   // Requires: a policy that does not know the future. `tokens`: that the engine's cache holds.
   PrefixCache(const Prefixes& prefixes, kv::Policy policy, double tokens);
 
+  // Blocks from `from` on that are here without a gap.
+  std::uint32_t known(std::span<const std::uint32_t> blocks, std::uint32_t from = 0) const;
   // Leases the longest prefix that is here; its blocks.
   std::uint32_t begin(std::span<const std::uint32_t> blocks);
   // The whole prompt is computed: its blocks can be found from here on, the last one used first, and those behind

@@ -29,6 +29,11 @@ struct Request {
   double tpot() const { return output > 1 ? (finished - first) / static_cast<double>(output - 1) : 0; }
 };
 
+// Which of several engines gets a request: the one with the fewest, each in turn, or, by prefixes, the one with least
+// to do: tokens of the prompt that it does not have, of prompts that wait there, and of its cache in use, as routers
+// that know the engines' caches weigh them (NVIDIA Dynamo's documentation, KV cache routing, 2026-10).
+enum class Router : std::uint8_t { kFewest, kRoundRobin, kPrefixes };
+
 // The source of requests: clients that wait for their answer before they ask again, a Poisson rate, or a trace.
 struct Load {
   std::int64_t input = 1024, output = 1024;             // tokens; the longest, see spread
@@ -39,7 +44,11 @@ struct Load {
   std::vector<Request> trace;                           // input, output and arrival, in the order of arrival
   std::shared_ptr<const Prefixes> prefixes;             // of the trace's prompts; null: none comes twice
   std::optional<kv::Policy> policy = kv::Policy::kLru;  // by which an engine keeps them; none: it does not
-  std::int64_t requests = 0;                            // that are served; 0: enough for a steady state
+  std::optional<Router> router;                         // all replicas are simulated; none: one with its share
+  // Where blocks that the GPUs' memory gives up stay: a part (cost::parse_tier) and its bytes for one engine, the
+  // nearest first.
+  std::vector<std::pair<std::string, double>> tiers;
+  std::int64_t requests = 0;  // that are served; 0: enough for a steady state
   std::uint64_t seed = 1;
 };
 

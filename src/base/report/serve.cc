@@ -43,6 +43,10 @@ nlohmann::json json_of(const ServeRow& row) {
                          {"requests", row.requests},
                          {"preemptions", row.preemptions},
                          {"prefix_hits", row.prefix_hits},
+                         {"reloaded", row.reloaded},
+                         {"computed_sooner", row.faster_computed},
+                         {"prompt_computing_ms", row.computing},
+                         {"prompt_reloading_ms", named(row.reloading)},
                          {"money_per_million_tokens", row.money}};
   if (row.stable_rate) json["stable_rate"] = *row.stable_rate;
   return json;
@@ -118,6 +122,14 @@ std::string in_words(const ServeReport& report) {
       row.cache_tokens, 100 * row.cache_used, row.preemptions, row.preemptions == 1 ? "" : "s", row.requests);
   if (row.has_prefixes)
     text += fmt::format("{:.1f} % of the prompts' tokens were in the prefix cache.\n", 100 * row.prefix_hits);
+  if (row.has_prefixes && !row.reloading.empty())
+    text += fmt::format("{:.1f} % were read from a lower tier, {:.1f} % were there, but computed sooner.\n",
+                        100 * row.reloaded, 100 * row.faster_computed);
+  for (const auto& [tier, ms] : row.reloading)
+    text += fmt::format(
+        "A prompt of {} tokens is computed in {:.2f} ms and read from {} in {:.2f} ms: {:.1f} times as {}.\n",
+        report.input, row.computing, tier, ms, ms < row.computing ? row.computing / ms : ms / row.computing,
+        ms < row.computing ? "fast" : "slow");
   if (row.money > 0) text += fmt::format("A million output tokens cost {:.3f}.\n", row.money);
   if (report.fault) text += in_words(*report.fault, row);
   return text;

@@ -29,12 +29,16 @@ struct ServeRow {
   double capacity = 0;
   double cache_tokens = 0, cache_used = 0;  // share
   std::int64_t requests = 0, preemptions = 0;
-  double prefix_hits = 0;             // share of the prompts' tokens that were cached
-  bool has_prefixes = false;          // the load says which prompts begin alike
-  std::optional<double> stable_rate;  // requests/s; the asked rate is above it
-  bool trace = false;                 // … that of a trace
-  double money = 0;                   // per million output tokens; 0: no price
-  std::string reason;                 // of a plan that lost or was refused
+  double prefix_hits = 0;  // share of the prompts' tokens that were cached
+  // … that were read from a tier below the GPUs' memory; that were there, but computed sooner than read.
+  double reloaded = 0, faster_computed = 0;
+  double computing = 0;                                   // ms of a whole prompt alone
+  std::vector<std::pair<std::string, double>> reloading;  // ms to read it from each tier instead
+  bool has_prefixes = false;                              // the load says which prompts begin alike
+  std::optional<double> stable_rate;                      // requests/s; the asked rate is above it
+  bool trace = false;                                     // … that of a trace
+  double money = 0;                                       // per million output tokens; 0: no price
+  std::string reason;                                     // of a plan that lost or was refused
   bool fits = true;
 };
 
