@@ -16,7 +16,8 @@ bool is_profile(std::string_view text);
 // trace lacks.
 Result<std::string> recording_of_profile(const std::string& name, std::string_view text);
 
-// The catalogue's part for "NVIDIA H100 80GB HBM3" with this many bytes of memory. Errors (bad input): none is called so.
+// The catalogue's part for "NVIDIA H100 80GB HBM3" with this many bytes of memory. Errors (bad input): none is called
+// so.
 Result<std::string> card_of(const std::string& device, double memory);
 
 }  // namespace weft::rehearsal
