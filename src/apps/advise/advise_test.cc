@@ -108,6 +108,23 @@ TEST(Advise, MoreRequestsTakeMoreGpusAndAMissedGoalSaysSo) {
   EXPECT_NE(none->rows.front().reason.find("TPOT"), std::string::npos) << none->rows.front().reason;
 }
 
+// At the asked rate the table's first machine is the cheapest, whatever is said of other rates.
+TEST(Advise, WhereTheAnswerTurnsAgreesWithTheTable) {
+  for (const double rate : {5.0, 20.0, 60.0}) {
+    Words w = serve_small();
+    w.rate = rate;
+    w.on = {"hgx-h200", "hgx-b200", "dgx-a100-80gb"}, w.prices = {6.3, 8.6, 2.7};
+    const auto found = advise(w, prices());
+    ASSERT_TRUE(found) << found.error().message;
+    for (const report::AdviceTurn& turn : found->turns) {
+      if (turn.size <= w.rate)
+        EXPECT_TRUE(turn.answer.starts_with(found->rows.front().machine)) << rate << ": " << turn.answer;
+      else
+        EXPECT_FALSE(turn.answer.starts_with(found->rows.front().machine)) << rate << ": " << turn.answer;
+    }
+  }
+}
+
 TEST(Advise, WhatIsThereAlreadyWinsUntilItIsTooSmall) {
   Words w = serve_small();
   w.have = {"hgx-h200"}, w.on = {"hgx-b200"};

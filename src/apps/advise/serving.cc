@@ -31,18 +31,15 @@ struct Offer {
   std::unique_ptr<Place> place;
   std::vector<Option> options;
   std::string reason;  // why there is none
-  double scale = 1;    // capacity at random arrivals beside that of waiting clients
+  double held = 0;     // requests/s at random arrivals that one engine of the row's plan was shown to hold
+  std::int64_t engine_gpus = 0;
   report::AdviceRow row;
 
-  // GPUs that the offer needs for a rate, and their price an hour; negative: it cannot.
+  // The price an hour of as many engines of the row's plan as a rate needs; negative: it cannot.
   double hourly(double rate) const {
-    double least = -1;
-    for (const Option& o : options) {
-      const double gpus = std::ceil(rate / (o.capacity * scale) - 1e-9) * o.question.plan.gpus();
-      if (candidate.owned && gpus > static_cast<double>(machine.gpus)) continue;
-      if (least < 0 || gpus < least) least = gpus;
-    }
-    return least < 0 ? -1 : least * row.per_gpu_hour;
+    if (held <= 0) return -1;
+    const double gpus = std::ceil(rate / held - 1e-9) * static_cast<double>(engine_gpus);
+    return candidate.owned && gpus > static_cast<double>(machine.gpus) ? -1 : gpus * row.per_gpu_hour;
   }
 };
 
@@ -227,7 +224,8 @@ Status choose(const Words& w, const Prices& prices, Offer& offer) {
         !offer.reason.empty() ? offer.reason : "the goals hold for clients that wait, but not for random arrivals";
     return {};
   }
-  offer.scale = std::max(w.rate / static_cast<double>(best->engines) / best->capacity, 1e-3);
+  offer.held = w.rate / static_cast<double>(best->engines);
+  offer.engine_gpus = best->question.plan.gpus();
   fill(w, offer, *best, point);
   judge(w, prices, offer);
   return {};
