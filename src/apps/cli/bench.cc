@@ -231,8 +231,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--max", spec->largest, "largest message (default: 64M; all: 64K, the size that is timed)");
   sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
   sub->add_option("--dtype", spec->type_name, schedule::type_names(", "))->capture_default_str();
-  CLI::Option* op =
-      sub->add_option("--op", spec->op_name, schedule::op_names(", ") + "; transfer: read, write")->capture_default_str();
+  CLI::Option* op = sub->add_option("--op", spec->op_name, schedule::op_names(", ") + "; transfer: read, write")
+                        ->capture_default_str();
   sub->add_option("--tuner", spec->tuner,
                   "with --on: weft, or nccl for what NCCL would choose; nccl-2.19 … nccl-2.30, nccl-2.29.2: what that "
                   "release would")

@@ -51,7 +51,8 @@ Result<Plan> plan_of(const BenchSpec& spec) {
     return bad_input("--from {}: names a tier of a machine given by --on", spec.from);
   if (spec.on.empty() && !spec.stack.empty())
     return bad_input("--stack {}: is simulated, on a machine given by --on", spec.stack);
-  if (!spec.stack.empty() && spec.from.empty()) return bad_input("--stack {}: goes with --from gpu or node", spec.stack);
+  if (!spec.stack.empty() && spec.from.empty())
+    return bad_input("--stack {}: goes with --from gpu or node", spec.stack);
   if (spec.op_given && spec.op_name != "read" && spec.op_name != "write")
     return bad_input("--op {}: bench transfer has read and write", spec.op_name);
   WEFT_TRY(plan.network, network_of("bench transfer", spec.transport));

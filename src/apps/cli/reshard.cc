@@ -148,7 +148,7 @@ Status check_memory(const report::ReshardReport& r, const Machine& machine) {
 }
 
 // A line of stderr every ten seconds says how far the proof is.
-Result<reshard::Proof> prove(const reshard::Plan& plan) {
+Result<reshard::Proof> prove_aloud(const reshard::Plan& plan) {
   constexpr double kEvery = 10;
   const auto begin = Clock::now();
   double said = 0;
@@ -177,7 +177,7 @@ Result<int> reshard_command(const Spec& spec) {
   report::ReshardReport report = report_of(plan);
   report.plan_seconds = seconds_since(begin);
   begin = Clock::now();
-  WEFT_TRY(const auto proof, prove(plan));
+  WEFT_TRY(const auto proof, prove_aloud(plan));
   report.prove_seconds = seconds_since(begin);
   report.proved_moves = proof.moves, report.proved_tensors = proof.tensors;
   if (machine) {

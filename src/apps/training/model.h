@@ -14,10 +14,10 @@ namespace weft::training {
 struct Model {
   std::string name, source;
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0, seq = 0;
-  std::int64_t positions = 0;  // learned position embeddings; 0: rotary or none
-  bool gated = true;           // three matrices in the MLP (SwiGLU) instead of two
+  std::int64_t positions = 0;                      // learned position embeddings; 0: rotary or none
+  bool gated = true;                               // three matrices in the MLP (SwiGLU) instead of two
   bool composed_gelu = false, head_norms = false;  // see models::Model
-  bool tied = false;           // output layer and embedding share their weights
+  bool tied = false;                               // output layer and embedding share their weights
   // Mixture of experts; experts 0: dense.
   std::int64_t experts = 0, top_k = 0, moe_ffn = 0, shared_ffn = 0;
   std::int64_t expert_hidden = 0;  // width in which the experts work: `hidden`, or a latent one

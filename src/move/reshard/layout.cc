@@ -66,7 +66,8 @@ DimensionPart apply(const Split& split, const DimensionPart& whole, std::int64_t
 // Where a rank stands on each axis; empty: it is not in the mesh.
 std::vector<std::int64_t> place_of(const Mesh& mesh, Rank rank) {
   if (mesh.ranks.empty()) return {};
-  auto found = mesh.ranks.begin() + std::clamp<std::ptrdiff_t>(rank - mesh.ranks.front(), 0, std::ssize(mesh.ranks) - 1);
+  auto found =
+      mesh.ranks.begin() + std::clamp<std::ptrdiff_t>(rank - mesh.ranks.front(), 0, std::ssize(mesh.ranks) - 1);
   if (*found != rank) found = std::find(mesh.ranks.begin(), mesh.ranks.end(), rank);  // not ranks in a row
   if (found == mesh.ranks.end()) return {};
   std::int64_t at = found - mesh.ranks.begin();

@@ -176,11 +176,13 @@ TEST(Layout, WhatSaysTwoThingsIsRefused) {
             "a.json: key \"shape\" is there twice in tensors 0 (w)");
   const std::string tensor = R"("tensors": [{"name": "w", "shape": [4], "element_bytes": 2}]})";
   EXPECT_EQ(error_of(head + R"("meshes": [{"name": "m", "axes": [{"name": "x", "size": 2}]},
-                                          {"name": "n", "axes": [{"name": "x", "size": 2}]}], )" + tensor),
-            "a.json: tensor w: has no \"mesh\"; there are m, n");
-  EXPECT_EQ(error_of(head + R"("meshes": [{"name": "m", "axes": [{"name": "x", "size": 1}, {"name": "x", "size": 2}]}], )" +
+                                          {"name": "n", "axes": [{"name": "x", "size": 2}]}], )" +
                      tensor),
-            "a.json: mesh m: two axes have the name x");
+            "a.json: tensor w: has no \"mesh\"; there are m, n");
+  EXPECT_EQ(
+      error_of(head + R"("meshes": [{"name": "m", "axes": [{"name": "x", "size": 1}, {"name": "x", "size": 2}]}], )" +
+               tensor),
+      "a.json: mesh m: two axes have the name x");
   EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [9], "element_bytes": 2,
                                      "boxes": [{"rank": 0, "offset": [9223372036854775807], "shape": [9]}]})")),
             "a.json: tensor w: rank 0: 9 rows from 9223372036854775807 on of dimension 0, which has 9");
@@ -258,7 +260,8 @@ TEST(TensorParallel, NamesSayHowMegatronSplitsTensors) {
   EXPECT_EQ(holding(*layout, layout->tensors[1], 1).dims[0].extent, 256);  // 300 padded to 2 * 256
 }
 
-std::string refused(std::string_view text, const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors) {
+std::string refused(std::string_view text,
+                    const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors) {
   Layout of = line(1);
   for (const auto& [name, shape] : tensors) of.tensors.push_back({.name = name, .shape = shape});
   const auto layout = tensor_parallel(text, of);
@@ -273,16 +276,17 @@ TEST(TensorParallel, AttentionHeadsAreNotCut) {
   EXPECT_EQ(refused("vllm:tp=64,kv_heads=8", mixtral),
             "tensor x.q_proj.weight: 48 attention heads do not divide evenly over 64 ranks");
   // DeepSeek-V3: 128 heads of 128 + 64 rows of queries, 128 + 128 of keys and values, 512 latents.
-  const std::vector<std::pair<std::string, std::vector<std::int64_t>>> deepseek{{"x.q_b_proj.weight", {24576, 8}},
-                                                                                {"x.kv_b_proj.weight", {32768, 512}},
-                                                                                {"x.kv_a_proj_with_mqa.weight", {576, 8}},
-                                                                                {"x.o_proj.weight", {8, 16384}}};
+  const std::vector<std::pair<std::string, std::vector<std::int64_t>>> deepseek{
+      {"x.q_b_proj.weight", {24576, 8}},
+      {"x.kv_b_proj.weight", {32768, 512}},
+      {"x.kv_a_proj_with_mqa.weight", {576, 8}},
+      {"x.o_proj.weight", {8, 16384}}};
   EXPECT_EQ(refused("vllm:tp=128", deepseek), "");
   EXPECT_EQ(refused("vllm:tp=256", deepseek),
             "tensor x.q_b_proj.weight: 128 attention heads do not divide evenly over 256 ranks");
-  EXPECT_EQ(refused("vllm:tp=2", {{"x.q_proj.weight", {64, 8}}}),
-            "tensor x.q_proj.weight: needs heads=H or kv_heads=K: the shapes beside it do not say how many attention "
-            "heads there are");
+  EXPECT_EQ(
+      refused("vllm:tp=2", {{"x.q_proj.weight", {64, 8}}}),
+      "tensor x.q_proj.weight: needs heads=H: the shapes beside it do not say how many attention heads there are");
   EXPECT_EQ(refused("vllm:tp=2,heads=3", {{"x.q_proj.weight", {96, 8}}}),
             "3 attention heads do not divide evenly over 2 ranks");
 }
@@ -293,7 +297,8 @@ TEST(TensorParallel, MegatronSplitsQueryGroupsAndGatesWhereThereAreSome) {
   EXPECT_EQ(refused("megatron:tp=8", qkv), "tensor x.linear_qkv.weight: needs kv_heads=K, the query groups");
   EXPECT_EQ(refused("megatron:tp=16,kv_heads=8", qkv),
             "tensor x.linear_qkv.weight: 8 query groups do not divide evenly over 16 ranks");
-  EXPECT_EQ(refused("megatron:tp=8,kv_heads=7", qkv), "tensor x.linear_qkv.weight: 6144 rows are not of 7 query groups");
+  EXPECT_EQ(refused("megatron:tp=8,kv_heads=7", qkv),
+            "tensor x.linear_qkv.weight: 6144 rows are not of 7 query groups");
   Layout of = line(1);
   of.tensors = {{.name = "x.linear_fc1.weight", .shape = {16, 4}}, {.name = "x.linear_fc2.weight", .shape = {4, 16}}};
   const auto plain = tensor_parallel("megatron:tp=2", of);
@@ -316,8 +321,9 @@ TEST(TensorParallel, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(error("vllm:tp=4", "x.k_proj.weight", {16, 4}), "vllm:tp=4: tensor x.k_proj.weight: needs kv_heads=K");
   EXPECT_EQ(error("vllm:tp=3,heads=3", "x.q_proj.weight", {16, 4}),
             "vllm:tp=3,heads=3: tensor x.q_proj.weight: 16 rows are not of 3 attention heads");
-  EXPECT_EQ(error("vllm:tp=3", "x.gate_proj.weight", {16, 4}),
-            "vllm:tp=3: tensor x.gate_proj.weight: 16 rows of dimension 0 do not divide evenly over 3 ranks of axis tp");
+  EXPECT_EQ(
+      error("vllm:tp=3", "x.gate_proj.weight", {16, 4}),
+      "vllm:tp=3: tensor x.gate_proj.weight: 16 rows of dimension 0 do not divide evenly over 3 ranks of axis tp");
   EXPECT_EQ(
       error("vllm:tp=2", "x.router", {16}),
       "vllm:tp=2: how vllm names and splits tensors is not known of x.router (docs/reshard.md has the models that "

@@ -70,8 +70,9 @@ Meaning::Run Meaning::run(std::int64_t at, std::int64_t length, std::int64_t str
   if (stride % pitch != 0) return run;
   const DimensionPart& part = holding_.dims[d];
   const std::int64_t local = at / pitch % part.extent;
-  const Interval& interval = *std::prev(std::upper_bound(part.intervals.begin(), part.intervals.end(), local,
-                                                         [](std::int64_t l, const Interval& i) { return l < i.local; }));
+  const Interval& interval =
+      *std::prev(std::upper_bound(part.intervals.begin(), part.intervals.end(), local,
+                                  [](std::int64_t l, const Interval& i) { return l < i.local; }));
   std::int64_t left = interval.local + interval.length - local, row_elements = tensor_.shape[row_ - 1] * inner_;
   const auto concat = static_cast<std::size_t>(tensor_.concat_dim);
   if (!tensor_.components.empty() && concat >= d) {

@@ -83,19 +83,22 @@ Result<Extent> extent_of(const std::string& file, const Tensor& t, const json& e
     return bad_input("{}: tensor {}: {}", file, shown(t.name), what);
   };
   const json& offsets = entry.contains("data_offsets") ? entry["data_offsets"] : json();
-  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+      !offsets[1].is_number_unsigned())
     return problem("has no data_offsets [BEGIN, END]");
   Extent extent{offsets[0].get<std::uint64_t>(), offsets[1].get<std::uint64_t>(), t.name};
   std::uint64_t bytes = static_cast<std::uint64_t>(t.element_bytes);
   bool fits = true;
-  for (const std::int64_t n : t.shape) fits = !__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(n), &bytes) && fits;
+  for (const std::int64_t n : t.shape)
+    fits = !__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(n), &bytes) && fits;
   if (std::find(t.shape.begin(), t.shape.end(), 0) != t.shape.end()) fits = true, bytes = 0;
   if (!fits || extent.end < extent.begin || extent.end - extent.begin != bytes)
     return problem(fmt::format("data_offsets [{}, {}], and {} of shape [{}] takes {} B", extent.begin, extent.end,
                                entry["dtype"].get<std::string>(), fmt::join(t.shape, ", "),
                                fits ? std::to_string(bytes) : "more than 2^64"));
   if (extent.end > data)
-    return problem(fmt::format("ends at byte {} of the data, of which the file has {} B: it is cut off", extent.end, data));
+    return problem(
+        fmt::format("ends at byte {} of the data, of which the file has {} B: it is cut off", extent.end, data));
   return extent;
 }
 
@@ -107,8 +110,8 @@ Status check_extents(const std::string& file, std::vector<Extent> extents, std::
   const Extent* before = nullptr;
   for (const Extent& e : extents) {
     if (e.begin < end)
-      return bad_input("{}: tensor {}: shares bytes {} to {} of the data with tensor {}", file, shown(e.tensor), e.begin,
-                       std::min(e.end, end), shown(before->tensor));
+      return bad_input("{}: tensor {}: shares bytes {} to {} of the data with tensor {}", file, shown(e.tensor),
+                       e.begin, std::min(e.end, end), shown(before->tensor));
     if (e.begin > end)
       return bad_input("{}: tensor {}: begins at byte {} of the data; bytes from {} on belong to no tensor", file,
                        shown(e.tensor), e.begin, end);

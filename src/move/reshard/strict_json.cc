@@ -7,32 +7,28 @@ namespace {
 
 using nlohmann::json;
 
-// Follows the parser through objects and arrays.
-class KeyWatcher {
+// Follows the parser through objects and arrays. (A callback of json::parse takes quadratic time for long arrays.)
+class KeyWatcher : public nlohmann::json_sax<json> {
  public:
   explicit KeyWatcher(std::vector<std::string>& twice) : twice_(twice) {}
 
-  bool operator()(int, json::parse_event_t event, json& parsed) {
-    switch (event) {
-      case json::parse_event_t::object_start:
-      case json::parse_event_t::array_start:
-        count();
-        levels_.push_back({.array = event == json::parse_event_t::array_start});
-        break;
-      case json::parse_event_t::object_end:
-      case json::parse_event_t::array_end:
-        levels_.pop_back();
-        break;
-      case json::parse_event_t::key:
-        levels_.back().here = parsed.get<std::string>();
-        if (!levels_.back().keys.insert(levels_.back().here).second && twice_.empty()) note();
-        break;
-      case json::parse_event_t::value:
-        count();
-        break;
-    }
+  bool null() override { return count(); }
+  bool boolean(bool) override { return count(); }
+  bool number_integer(number_integer_t) override { return count(); }
+  bool number_unsigned(number_unsigned_t) override { return count(); }
+  bool number_float(number_float_t, const string_t&) override { return count(); }
+  bool string(string_t&) override { return count(); }
+  bool binary(binary_t&) override { return count(); }
+  bool start_object(std::size_t) override { return begin(false); }
+  bool start_array(std::size_t) override { return begin(true); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool key(string_t& key) override {
+    levels_.back().here = key;
+    if (!levels_.back().keys.insert(key).second && twice_.empty()) note();
     return true;
   }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override { return false; }
 
  private:
   struct Level {
@@ -42,8 +38,18 @@ class KeyWatcher {
     std::unordered_set<std::string> keys = {};
   };
 
-  void count() {
+  bool count() {
     if (!levels_.empty() && levels_.back().array) ++levels_.back().index;
+    return true;
+  }
+  bool begin(bool array) {
+    count();
+    levels_.push_back({.array = array});
+    return true;
+  }
+  bool end() {
+    levels_.pop_back();
+    return true;
   }
   void note() {
     for (const Level& level : levels_) twice_.push_back(level.array ? std::to_string(level.index) : level.here);
@@ -58,7 +64,9 @@ class KeyWatcher {
 StrictJson parse_strict_json(std::string_view text) {
   StrictJson parsed{.value = json(json::value_t::discarded)};
   try {
-    parsed.value = json::parse(text, KeyWatcher(parsed.twice));
+    parsed.value = json::parse(text);
+    KeyWatcher watcher(parsed.twice);
+    json::sax_parse(text, &watcher);
   } catch (const json::exception& e) {
     parsed.error = e.what();
   }

@@ -118,9 +118,10 @@ std::int64_t heads_of(const Tensor& t, std::size_t dim, const Wish& wish, const 
     if (columns > 0 && columns < width && values > 0) width = columns, of = values;
     return width * wish.kv_heads % of == 0 ? width * wish.kv_heads / of : 0;
   }
-  // MLA: q has heads of nope + rope rows, kv_b of nope + v, o_proj a column per v; kv_a has rope rows beside the latents,
-  // which are kv_b's columns.
-  const std::int64_t kv = shapes.beside(t.name, own, "kv_b_proj", 0), latents = shapes.beside(t.name, own, "kv_b_proj", 1),
+  // MLA: q has heads of nope + rope rows, kv_b of nope + v, o_proj a column per v; kv_a has rope rows beside the
+  // latents, which are kv_b's columns.
+  const std::int64_t kv = shapes.beside(t.name, own, "kv_b_proj", 0),
+                     latents = shapes.beside(t.name, own, "kv_b_proj", 1),
                      rope = shapes.beside(t.name, own, "kv_a_proj_with_mqa", 0) - latents,
                      values = shapes.beside(t.name, own, "o_proj", 1);
   const std::int64_t of_rope = t.shape[dim] - kv + values;
@@ -132,11 +133,12 @@ Status check_heads(const Tensor& t, std::size_t dim, const Wish& wish, const Sha
   static const std::regex kQueries(R"((^|\.)(q_proj|q_b_proj)\.(weight|qweight)$)");
   if (wish.names != "vllm" || wish.tp == 1 || !std::regex_search(t.name, kQueries)) return {};
   const std::int64_t heads = wish.heads > 0 ? wish.heads : heads_of(t, dim, wish, shapes);
-  if (heads == 0) return bad_input("needs heads=H{}: the shapes beside it do not say how many attention heads there are",
-                                   wish.kv_heads == 0 ? " or kv_heads=K" : "");
+  const bool by_groups = wish.kv_heads == 0 && shapes.beside(t.name, "q_proj", "k_proj", dim) > 0;
+  if (heads == 0)
+    return bad_input("needs heads=H{}: the shapes beside it do not say how many attention heads there are",
+                     by_groups ? " or kv_heads=K" : "");
   if (t.shape[dim] % heads != 0) return bad_input("{} rows are not of {} attention heads", t.shape[dim], heads);
-  if (heads % wish.tp != 0)
-    return bad_input("{} attention heads do not divide evenly over {} ranks", heads, wish.tp);
+  if (heads % wish.tp != 0) return bad_input("{} attention heads do not divide evenly over {} ranks", heads, wish.tp);
   return {};
 }
 
