@@ -217,6 +217,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"nonsense", "nonsense"}, BadInput{"bench transfer --op xor", "--op xor"},
         BadInput{"bench transfer --blocks 5", "--block"}, BadInput{"bench transfer --verify", "--verify needs --block"},
         BadInput{"bench transfer --on dgx-h100 --block 4K", "contiguous"},
+        BadInput{"bench transfer --block 0 --blocks 10", "--block 0: a block"},
+        BadInput{"bench transfer --op sum", "--op sum"},
+        BadInput{"bench transfer --stack mooncake", "--stack mooncake"},
+        BadInput{"bench transfer --on dgx-h100 --from nvme-gen5*0", "tier 'nvme-gen5*0': count 0"},
+        BadInput{"kv replay /nonexistent --blocks 99999999999999999999", "--blocks 99999999999999999999 is outside"},
         BadInput{"bench transfer --on dgx-h100 --from tape", "tier 'tape'"},
         BadInput{"bench transfer --from dram", "--from dram"},
         BadInput{"bench transfer --on dgx-h100 --from node", "needs two nodes"},
@@ -727,6 +732,8 @@ TEST(Command, ChoosesBetweenFetchingAndComputing) {
   const std::string config = file_with("llama.json", R"({"hidden_size": 8192, "num_hidden_layers": 80,
       "num_attention_heads": 64, "num_key_value_heads": 8, "torch_dtype": "float16"})");
   const std::string ask = "kv fetch " + config + " --tp 8 --tokens 8192 --json - --on dgx-h100:nodes=2";
+  EXPECT_NE(weft(ask + " --prefill 1024:5,512:9").err.find("--prefill 1024:5,512:9: these times"), std::string::npos);
+  EXPECT_NE(weft(ask + " --prefill llama2-70b/H100-SXM5/tp8").err.find("does not name"), std::string::npos);
   const json far = json::parse(weft(ask + " --prefill llama2-70b/H100-SXM5/tp8").out)["rows"][0];
   EXPECT_EQ(far["bytes"], 8192 * 327680LL);
   EXPECT_LT(far["fetch_us"].get<double>() * 20, far["recompute_us"].get<double>());
@@ -763,6 +770,9 @@ TEST(Command, ReplaysATraceOfPrompts) {
   EXPECT_EQ(json::parse(weft("kv replay " + trace + " --blocks 2 --policy lru --json -").out)["rows"][0]["hit_blocks"],
             2);
   const std::string broken = file_with("broken.jsonl", "{\"hash_ids\":[1]}\n{\"hash_ids\":\n");
+  const Answer cut = weft("kv replay " + trace + " --blocks 2 --block-tokens 32");
+  EXPECT_EQ(cut.code, 2);
+  EXPECT_NE(cut.err.find("--block-tokens 32"), std::string::npos) << cut.err;
   const Answer refused = weft("kv replay " + broken + " --blocks 2");
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("broken.jsonl:2: no JSON object"), std::string::npos) << refused.err;
@@ -777,6 +787,10 @@ TEST(Command, SizesACacheFromAModelsConfig) {
   EXPECT_EQ(size["token_bytes"], 147456);
   EXPECT_EQ(size["total_bytes"], 754974720000);
   EXPECT_EQ(weft("kv size " + config + " --tp 3").code, 2);
+  const std::string odd = file_with("heads48.json", R"({"hidden_size": 6144, "num_hidden_layers": 2,
+      "num_attention_heads": 48, "num_key_value_heads": 8, "torch_dtype": "bfloat16"})");
+  EXPECT_EQ(weft("kv size " + odd + " --tp 16").code, 0);
+  EXPECT_NE(weft("kv size " + odd + " --tp 64").err.find("--tp 64: 48 attention heads of layer 0"), std::string::npos);
   EXPECT_EQ(weft("kv size /nonexistent.json").code, 2);
 }
 
@@ -885,6 +899,8 @@ TEST(Reshard, IsCarriedOutHereAndSimulatedAndBadLayoutsAreOneLine) {
   const Answer small = weft(files + "--on dgx-h100:nodes=1,gpus=4");
   EXPECT_EQ(small.code, 2);
   EXPECT_NE(small.err.find("8 ranks, the machine has 4"), std::string::npos) << small.err;
+  EXPECT_NE(weft("reshard --from " + corpus + "trainer.json --to vllm:tp=0").err.find("--to vllm:tp=0: tp 0"),
+            std::string::npos);
   const Answer names = weft("reshard --from " + corpus + "trainer.json --to vllm:tp=2");
   EXPECT_EQ(names.code, 2);
   EXPECT_NE(names.err.find("vllm:tp=2: how vllm names and splits tensors is not known of q, k"), std::string::npos)

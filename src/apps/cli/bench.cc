@@ -210,7 +210,8 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--max", spec->largest, "largest message (default: 64M; all: 64K, the size that is timed)");
   sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
   sub->add_option("--dtype", spec->type_name, schedule::type_names(", "))->capture_default_str();
-  sub->add_option("--op", spec->op_name, schedule::op_names(", ") + "; transfer: read, write")->capture_default_str();
+  CLI::Option* op = sub->add_option("--op", spec->op_name, schedule::op_names(", ") + "; transfer: read, write")
+                        ->capture_default_str();
   sub->add_option("--tuner", spec->tuner,
                   "with --on: weft, or nccl for what NCCL would choose; nccl-2.19 … nccl-2.30, nccl-2.29.2: what that "
                   "release would")
@@ -287,7 +288,8 @@ Command add_bench(CLI::App& app) {
       ->check(writable);
   group(*sub);
   sub->footer(kExamples);
-  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
+  const auto note = [spec, op] { spec->op_given = op->count() > 0; };
+  return {sub, [spec, note] { return note(), run(*spec); }, [spec] { return answer(*spec); }};
 }
 
 }  // namespace weft::cli

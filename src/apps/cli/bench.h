@@ -20,6 +20,7 @@ struct BenchSpec {
   std::string only;                     // one size, instead of those two
   std::int64_t factor = 2;
   std::string type_name = "float", op_name = "sum";
+  bool op_given = false;  // --op stands on the command line
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   std::string tuner = "weft";  // or "nccl", "nccl-2.27", …: NCCL's choice

@@ -50,7 +50,11 @@ Result<Plan> plan_of(const BenchSpec& spec) {
   if (spec.bounce && spec.from.empty()) return bad_input("--bounce: goes with --from");
   if (spec.on.empty() && !spec.from.empty())
     return bad_input("--from {}: names a tier of a machine given by --on", spec.from);
-  if (spec.op_name != "sum" && spec.op_name != "read" && spec.op_name != "write")
+  if (spec.on.empty() && !spec.stack.empty())
+    return bad_input("--stack {}: is simulated, on a machine given by --on", spec.stack);
+  if (!spec.stack.empty() && spec.from.empty())
+    return bad_input("--stack {}: goes with --from gpu or node", spec.stack);
+  if (spec.op_given && spec.op_name != "read" && spec.op_name != "write")
     return bad_input("--op {}: bench transfer has read and write", spec.op_name);
   WEFT_TRY(plan.network, network_of("bench transfer", spec.transport));
   plan.op = spec.op_name == "write" ? transfer::Op::kWrite : transfer::Op::kRead;
@@ -60,7 +64,8 @@ Result<Plan> plan_of(const BenchSpec& spec) {
   WEFT_TRY(const Bytes block, parse_message("--block", spec.block.empty() ? "0" : spec.block));
   if (spec.blocks < 0 || spec.blocks > 10'000'000) return bad_input("--blocks {}: 1 to 10000000", spec.blocks);
   if (spec.blocks > 0) {
-    if (block == 0) return bad_input("--blocks {} needs --block, the size of one", spec.blocks);
+    if (spec.block.empty()) return bad_input("--blocks {} needs --block, the size of one", spec.blocks);
+    if (block == 0) return bad_input("--block {}: a block has at least 1 B", spec.block);
     plan.cases = {{block, spec.blocks}};
   } else {
     WEFT_TRY(const auto sizes, sizes_of(spec));

@@ -16,8 +16,8 @@ constexpr std::uintmax_t kLargestTrace = std::uintmax_t{4} << 30;
 struct Spec {
   std::string config, type, tokens = "1", json;
   std::int64_t block_tokens = 16, tp = 1;
-  std::string trace, policy = "all";
-  std::int64_t blocks = 0;
+  bool cuts_blocks = false;  // --block-tokens is given
+  std::string trace, policy = "all", blocks;
 };
 
 report::KvSizeReport size_report(const Spec& spec, std::string_view text, const kv::ModelShape& model,
@@ -83,6 +83,7 @@ Result<int> size(const Spec& spec) {
   const std::string& text = config.text;
   WEFT_TRY(const kv::ModelShape model, kv::parse_model(text, config.file, spec.type));
   WEFT_CHECK(kv::check_tp(model, spec.tp));
+  WEFT_CHECK(check_query_heads(model, spec.tp));
   if (static_cast<double>(model.sequence_bytes(1, spec.tp)) * static_cast<double>(spec.tp) *
           static_cast<double>(tokens) >
       9e18)
@@ -93,9 +94,21 @@ Result<int> size(const Spec& spec) {
   return 0;
 }
 
+// Whether the trace's first line has blocks by their hashes.
+bool has_hashes(std::string_view text) { return text.substr(0, text.find('\n')).find("\"hash_ids\"") != text.npos; }
+
+// Digits that 64 bits do not hold are a number out of range, not a text that is none.
+Result<std::int64_t> blocks_of(const std::string& text) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  if (digits && text.size() > 18) return bad_input("--blocks {} is outside 1 … {}", text, kMost);
+  return parse_integer("--blocks", text, 1, kMost);
+}
+
 Result<int> replay(const Spec& spec) {
-  if (spec.blocks < 1 || spec.blocks > (std::int64_t{1} << 40))
-    return bad_input("--blocks {}: at least 1", spec.blocks);
+  WEFT_TRY(const std::int64_t capacity, blocks_of(spec.blocks));
+  if (spec.block_tokens < 1 || spec.block_tokens > (1 << 20))
+    return bad_input("--block-tokens {}: 1 to {}", spec.block_tokens, 1 << 20);
   std::vector<kv::Policy> policies(std::begin(kv::kPolicies), std::end(kv::kPolicies));
   if (spec.policy != "all") {
     WEFT_TRY(const kv::Policy one, kv::parse_policy(spec.policy));
@@ -103,20 +116,23 @@ Result<int> replay(const Spec& spec) {
   }
   WEFT_TRY(const std::string text, read_text_file(spec.trace, kLargestTrace));
   WEFT_TRY(const kv::Trace trace, kv::parse_trace(text, spec.trace, spec.block_tokens));
+  if (spec.cuts_blocks && has_hashes(text))
+    return bad_input("--block-tokens {}: {} has \"hash_ids\", one for each block of the size that it was made with",
+                     spec.block_tokens, spec.trace);
   report::KvReplayReport r{.trace = spec.trace,
-                           .capacity = spec.blocks,
+                           .capacity = capacity,
                            .requests = trace.requests(),
                            .blocks = trace.blocks.size(),
                            .distinct = trace.distinct,
                            .form = trace.form};
   for (const kv::Policy policy : policies) {
     const auto begin = std::chrono::steady_clock::now();
-    const kv::Hits hits = kv::replay(trace, spec.blocks, policy);
+    const kv::Hits hits = kv::replay(trace, capacity, policy);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     r.rows.push_back({std::string(kv::name(policy)), hits.hit_blocks, hits.hit_requests, took.count()});
   }
   if (spec.json != "-") {
-    fmt::print("A cache of {} blocks serves {:.3f} of this trace's blocks with {}.\n", spec.blocks, r.rate(r.rows[0]),
+    fmt::print("A cache of {} blocks serves {:.3f} of this trace's blocks with {}.\n", capacity, r.rate(r.rows[0]),
                r.rows[0].policy);
     fmt::print("# {} requests, {} blocks, {} distinct; {}\n# {:<8} {:>9} {:>12} {:>13} {:>18}\n", r.requests, r.blocks,
                r.distinct, r.form, "policy", "hit rate", "hit blocks", "hit requests", "replayed (req/s)");
@@ -146,8 +162,9 @@ Command add_kv(CLI::App& app) {
   CLI::App* replays = sub->add_subcommand("replay", "What a cache would have served of a trace");
   replays->add_option("trace", spec->trace, "requests in Mooncake's, Azure's or ShareGPT's form (docs/transfers.md)")
       ->required();
-  replays->add_option("--block-tokens", spec->block_tokens, "tokens of a block, where the trace has tokens or text")
-      ->capture_default_str();
+  CLI::Option* cut =
+      replays->add_option("--block-tokens", spec->block_tokens, "tokens of a block, where the trace has tokens or text")
+          ->capture_default_str();
   replays->add_option("--blocks", spec->blocks, "capacity of the cache in blocks")->required();
   replays->add_option("--policy", spec->policy, "lru, lfu, s3fifo, optimum (knows the future), or all")
       ->capture_default_str();
@@ -177,7 +194,8 @@ Command add_kv(CLI::App& app) {
   sub->footer(
       "\nExamples:\n  weft kv size config.json --tokens 100000 --tp 8\n  weft kv replay trace.jsonl --blocks 10000 "
       "--policy lru\n  weft kv fetch config.json --on dgx-h100:nodes=2 --tp 8 --prefill llama2-70b/H100-SXM5/tp8\n");
-  return {sub, [spec, fetch, sizes, fetches] {
+  return {sub, [spec, fetch, sizes, fetches, cut] {
+            spec->cuts_blocks = cut->count() > 0;
             if (fetches->parsed()) return kv_fetch(*fetch);
             return sizes->parsed() ? size(*spec) : replay(*spec);
           }};

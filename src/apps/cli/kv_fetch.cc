@@ -1,5 +1,6 @@
 #include "apps/cli/kv_fetch.h"
 
+#include <cctype>
 #include <map>
 
 #include "apps/cli/tiers.h"
@@ -47,7 +48,35 @@ void print(const report::KvFetchReport& r) {
         r.prefill, 100 * r.prefill_error);
 }
 
+// Letters and digits in lower case: "Llama-2-70b" and "llama2-70b" are one name.
+std::string plain(std::string_view name) {
+  std::string plain;
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return plain;
+}
+
+// Times by name are of a model; a config.json or a name of the catalogue that does not have it in its path is another.
+void warn_of_other_model(const KvFetchSpec& spec) {
+  if (spec.prefill.find(':') != std::string::npos) return;  // the user's own times
+  const std::string model = spec.prefill.substr(0, spec.prefill.find('/'));
+  if (plain(spec.config).find(plain(model)) != std::string::npos) return;
+  fmt::print(stderr, "weft: --prefill {}: times of {}, which {} does not name\n", shown(spec.prefill), shown(model),
+             shown(spec.config));
+}
+
 }  // namespace
+
+Status check_query_heads(const kv::ModelShape& model, std::int64_t tp) {
+  for (std::size_t l = 0; l < model.model.layers.size(); ++l) {
+    const auto& layer = model.model.layers[l];
+    if (layer.attends() && layer.attention.heads % tp != 0)
+      return bad_input("--tp {}: {} attention heads of layer {} cannot be spread evenly over {} ranks", tp,
+                       layer.attention.heads, l, tp);
+  }
+  return {};
+}
 
 Result<int> kv_fetch(const KvFetchSpec& spec) {
   if (spec.on.empty()) return bad_input("kv fetch: --on names the modelled machine, e.g. --on dgx-h100:nodes=2");
@@ -57,6 +86,7 @@ Result<int> kv_fetch(const KvFetchSpec& spec) {
   WEFT_TRY(const models::Config config, models::config_of(spec.config));
   WEFT_TRY(const kv::ModelShape model, kv::parse_model(config.text, config.file, spec.type));
   WEFT_CHECK(kv::check_tp(model, spec.tp));
+  WEFT_CHECK(check_query_heads(model, spec.tp));
   WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
   report::KvFetchReport r{.config = spec.config,
                           .machine = machine.name,
@@ -71,7 +101,10 @@ Result<int> kv_fetch(const KvFetchSpec& spec) {
   };
   kv::Prefill prefill;
   if (!spec.prefill.empty()) {
-    WEFT_TRY(prefill, kv::parse_prefill(spec.prefill));
+    auto parsed = kv::parse_prefill(spec.prefill);
+    if (!parsed) return bad_input("--prefill {}: {}", shown(spec.prefill), parsed.error().message);
+    prefill = *parsed;
+    warn_of_other_model(spec);
     r.prefill_error = prefill.error;
   }
   for (const std::int64_t tokens : lengths) {

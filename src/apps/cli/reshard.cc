@@ -59,10 +59,14 @@ Result<std::pair<reshard::Layout, reshard::Layout>> read_layouts(const Spec& spe
     WEFT_TRY(layouts.second, read_layout(spec.to));
   }
   if (from_named) {
-    WEFT_TRY(layouts.first, reshard::tensor_parallel(spec.from, layouts.second));
+    auto layout = reshard::tensor_parallel(spec.from, layouts.second);
+    if (!layout) return bad_input("--from {}", layout.error().message);
+    layouts.first = std::move(*layout);
   }
   if (to_named) {
-    WEFT_TRY(layouts.second, reshard::tensor_parallel(spec.to, layouts.first));
+    auto layout = reshard::tensor_parallel(spec.to, layouts.first);
+    if (!layout) return bad_input("--to {}", layout.error().message);
+    layouts.second = std::move(*layout);
   }
   return layouts;
 }
@@ -143,6 +147,19 @@ Status check_memory(const report::ReshardReport& r, const Machine& machine) {
                    format_bytes(*most), part->name, memory->value);
 }
 
+// A line of stderr every ten seconds says how far the proof is.
+Result<reshard::Proof> prove_aloud(const reshard::Plan& plan) {
+  constexpr double kEvery = 10;
+  const auto begin = Clock::now();
+  double said = 0;
+  return reshard::prove(plan, [&](std::int64_t done) {
+    if (const double now = seconds_since(begin); now >= said + kEvery) {
+      said = now;
+      fmt::print(stderr, "weft: {} of {} patterns are proved after {:.0f} s\n", done, plan.patterns(), now);
+    }
+  });
+}
+
 Result<int> reshard_command(const Spec& spec) {
   WEFT_TRY(auto layouts, read_layouts(spec));
   reshard::PlanOptions options{.same_ranks = spec.same_ranks};
@@ -160,7 +177,7 @@ Result<int> reshard_command(const Spec& spec) {
   report::ReshardReport report = report_of(plan);
   report.plan_seconds = seconds_since(begin);
   begin = Clock::now();
-  WEFT_TRY(const auto proof, reshard::prove(plan));
+  WEFT_TRY(const auto proof, prove_aloud(plan));
   report.prove_seconds = seconds_since(begin);
   report.proved_moves = proof.moves, report.proved_tensors = proof.tensors;
   if (machine) {
@@ -186,7 +203,7 @@ Command add_reshard(CLI::App& app) {
   sub->add_option(
          "--from", spec->from,
          "the layout that is there: a file of weft.layout/1, *.safetensors or its index, or the names of a system: "
-         "vllm:tp=N,kv_heads=K, megatron:tp=N")
+         "vllm:tp=N,heads=H,kv_heads=K, megatron:tp=N,kv_heads=K,gated=0|1")
       ->required();
   sub->add_option("--to", spec->to, "the layout that is wanted: as --from")->required();
   sub->add_option("--on", spec->on, "simulate it on this machine: a preset, a preset with options, or a file");

@@ -65,7 +65,10 @@ DimensionPart apply(const Split& split, const DimensionPart& whole, std::int64_t
 
 // Where a rank stands on each axis; empty: it is not in the mesh.
 std::vector<std::int64_t> place_of(const Mesh& mesh, Rank rank) {
-  const auto found = std::find(mesh.ranks.begin(), mesh.ranks.end(), rank);
+  if (mesh.ranks.empty()) return {};
+  auto found =
+      mesh.ranks.begin() + std::clamp<std::ptrdiff_t>(rank - mesh.ranks.front(), 0, std::ssize(mesh.ranks) - 1);
+  if (*found != rank) found = std::find(mesh.ranks.begin(), mesh.ranks.end(), rank);  // not ranks in a row
   if (found == mesh.ranks.end()) return {};
   std::int64_t at = found - mesh.ranks.begin();
   std::vector<std::int64_t> place(mesh.axes.size() + 1);  // one more: a mesh without axes is one rank
@@ -102,7 +105,10 @@ class Checker {
 
   Status check_mesh(const Mesh& mesh) const {
     std::int64_t size = 1;
+    std::set<std::string_view> names;
     for (const auto& axis : mesh.axes) {
+      if (!names.insert(axis.name).second)
+        return bad_input("{}: mesh {}: two axes have the name {}", layout_.name, shown(mesh.name), shown(axis.name));
       if (axis.size < 1 || axis.size > layout_.ranks)
         return bad_input("{}: mesh {}: axis {} of {} ranks: 1 to {}", layout_.name, shown(mesh.name), shown(axis.name),
                          axis.size, layout_.ranks);
@@ -211,8 +217,7 @@ class Checker {
       for (std::size_t d = 0; d < t.shape.size(); ++d) {
         const std::int64_t b = box.offset[d], n = box.shape[d];
         if (b < 0 || n < 0 || b > t.shape[d] || n > t.shape[d] - b)
-          return problem(t, fmt::format("rank {}: rows {} to {} of dimension {}, which has {}", box.rank, b, b + n, d,
-                                        t.shape[d]));
+          return problem(t, fmt::format("rank {}: {}", box.rank, rows_beyond(b, n, d, t.shape[d])));
       }
       if (std::none_of(distinct.begin(), distinct.end(),
                        [&](const Box* o) { return o->offset == box.offset && o->shape == box.shape; })) {
@@ -223,6 +228,11 @@ class Checker {
       }
     }
     return {};
+  }
+  static std::string rows_beyond(std::int64_t begin, std::int64_t rows, std::size_t dim, std::int64_t has) {
+    if (std::int64_t end = 0; rows >= 0 && !__builtin_add_overflow(begin, rows, &end))
+      return fmt::format("rows {} to {} of dimension {}, which has {}", begin, end, dim, has);
+    return fmt::format("{} rows from {} on of dimension {}, which has {}", rows, begin, dim, has);
   }
   static bool overlap(const Box& a, const Box& b) {
     for (std::size_t d = 0; d < a.offset.size(); ++d)

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "move/reshard/strict_json.h"
 
 namespace weft::reshard {
 namespace {
@@ -164,6 +165,10 @@ class Reader {
                                    [&](const Mesh& m) { return value["mesh"] == m.name; });
       if (at == layout_.meshes.end()) return problem("its mesh is none of the layout's");
       t.mesh = static_cast<int>(at - layout_.meshes.begin());
+    } else if (layout_.meshes.size() > 1) {
+      std::vector<std::string> names;
+      for (const Mesh& m : layout_.meshes) names.push_back(shown(m.name));
+      return problem("has no \"mesh\"; there are {}", fmt::join(names, ", "));
     }
     const Mesh& mesh = layout_.meshes[static_cast<std::size_t>(t.mesh)];
     if (value.contains("placements")) {
@@ -307,16 +312,29 @@ json to_json(const Layout& layout, const Tensor& t) {
   return value;
 }
 
+// The object that a way leads into, as "tensors 3 (w)".
+std::string place_of(const json& root, const std::vector<std::string>& way) {
+  std::string place;
+  const json* at = &root;
+  for (std::size_t i = 0; i + 1 < way.size(); ++i) {
+    place += (i > 0 ? " " : "") + shown(way[i]);
+    at = at->is_array() ? &(*at)[std::stoull(way[i])] : &(*at)[way[i]];
+    if (at->is_object() && at->contains("name") && at->at("name").is_string())
+      place += " (" + shown(at->at("name").get<std::string>()) + ")";
+  }
+  return place;
+}
+
 }  // namespace
 
 Result<Layout> parse_layout(std::string_view file, std::string_view text) {
-  json root;
-  try {
-    root = json::parse(text);
-  } catch (const json::exception& e) {
-    return bad_input("{}: not JSON: {}", file, e.what());
-  }
-  return Reader(file, root).run();
+  WEFT_CHECK(check_no_lfs_pointer(std::string(file), text));
+  const StrictJson parsed = parse_strict_json(text);
+  if (parsed.value.is_discarded()) return bad_input("{}: not JSON: {}", file, parsed.error);
+  if (const auto& twice = parsed.twice; !twice.empty())
+    return bad_input("{}: key \"{}\" is there twice{}", file, shown(twice.back()),
+                     twice.size() == 1 ? "" : " in " + place_of(parsed.value, twice));
+  return Reader(file, parsed.value).run();
 }
 
 json to_json(const Layout& layout) {

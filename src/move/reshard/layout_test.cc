@@ -105,10 +105,11 @@ TEST(Layout, DtensorPlacementsAreRead) {
   EXPECT_EQ(rows(holding(*layout, layout->tensors[1], 3).dims[1]), (Rows{{2, 2}}));
 }
 
-void write_file(const std::filesystem::path& file, const std::string& header, std::uint64_t says) {
+void write_file(const std::filesystem::path& file, const std::string& header, std::uint64_t says,
+                std::size_t data = 0) {
   std::ofstream out(file, std::ios::binary);
   for (int i = 0; i < 8; ++i) out.put(static_cast<char>(says >> 8 * i));
-  out << header;
+  out << header << std::string(data, 'x');
 }
 
 TEST(Safetensors, EveryFileOfAnIndexIsARankWithItsTensors) {
@@ -117,8 +118,8 @@ TEST(Safetensors, EveryFileOfAnIndexIsARankWithItsTensors) {
   const std::string one =
       R"({"__metadata__":{"format":"pt"},"a":{"dtype":"BF16","shape":[4,2],"data_offsets":[0,16]}})";
   const std::string two = R"({"b":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})";
-  write_file(folder / "1.safetensors", one, one.size());
-  write_file(folder / "2.safetensors", two, two.size());
+  write_file(folder / "1.safetensors", one, one.size(), 16);
+  write_file(folder / "2.safetensors", two, two.size(), 4);
   const auto index = folder / "model.safetensors.index.json";
   std::ofstream(index) << R"({"metadata":{"total_size":20},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})";
   const auto layout = read_safetensors(index);
@@ -137,6 +138,54 @@ TEST(Safetensors, EveryFileOfAnIndexIsARankWithItsTensors) {
             std::string::npos);
   write_file(folder / "2.safetensors", two, std::uint64_t{1} << 63);
   EXPECT_NE(read_safetensors(folder / "2.safetensors").error().message.find("at most 100000000"), std::string::npos);
+}
+
+// header, bytes of data, what is wrong
+TEST(Safetensors, DamagedFilesAreNamedWithTheirTensor) {
+  const std::string file = ::testing::TempDir() + "weft_damaged.safetensors";
+  const auto error = [&](const std::string& header, std::size_t data) {
+    write_file(file, header, header.size(), data);
+    const auto layout = read_safetensors(file);
+    return layout ? "" : layout.error().message.substr(file.size() + 2);
+  };
+  const auto tensor = [](const std::string& name, const std::string& offsets) {
+    return "\"" + name + R"(":{"dtype":"BF16","shape":[4,4],"data_offsets":[)" + offsets + "]}";
+  };
+  EXPECT_EQ(error("{" + tensor("a", "0,32") + "}", 32), "");
+  EXPECT_EQ(error("{" + tensor("a", "0,32") + "}", 10),
+            "tensor a: ends at byte 32 of the data, of which the file has 10 B: it is cut off");
+  EXPECT_EQ(error("{" + tensor("a", "0,30") + "}", 30),
+            "tensor a: data_offsets [0, 30], and BF16 of shape [4, 4] takes 32 B");
+  EXPECT_EQ(error("{" + tensor("a", "0,32") + "," + tensor("b", "16,48") + "}", 48),
+            "tensor b: shares bytes 16 to 32 of the data with tensor a");
+  EXPECT_EQ(error("{" + tensor("a", "64,96") + "}", 96),
+            "tensor a: begins at byte 64 of the data; bytes from 0 on belong to no tensor");
+  EXPECT_EQ(error("{" + tensor("a", "0,32") + "}", 40), "32 B of data end with tensor a, and the file has 40 B");
+  EXPECT_EQ(error("{" + tensor("a", "0,32") + "," + tensor("a", "0,32") + "}", 32), "tensor a: is there twice");
+  EXPECT_EQ(error(R"({"a":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
+            "tensor a: key \"dtype\" is there twice");
+  EXPECT_EQ(error(R"({"a":{"dtype":"U8","shape":[1]}})", 1), "tensor a: has no data_offsets [BEGIN, END]");
+  std::ofstream(file) << "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 498\n";
+  EXPECT_NE(read_safetensors(file).error().message.find("is a git-lfs pointer"), std::string::npos);
+}
+
+TEST(Layout, WhatSaysTwoThingsIsRefused) {
+  const std::string head = R"({"schema": "weft.layout/1", "ranks": 2, )";
+  EXPECT_EQ(error_of(head + R"("ranks": 2, "tensors": []})"), "a.json: key \"ranks\" is there twice");
+  EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [4], "element_bytes": 2, "shape": [4]})")),
+            "a.json: key \"shape\" is there twice in tensors 0 (w)");
+  const std::string tensor = R"("tensors": [{"name": "w", "shape": [4], "element_bytes": 2}]})";
+  EXPECT_EQ(error_of(head + R"("meshes": [{"name": "m", "axes": [{"name": "x", "size": 2}]},
+                                          {"name": "n", "axes": [{"name": "x", "size": 2}]}], )" +
+                     tensor),
+            "a.json: tensor w: has no \"mesh\"; there are m, n");
+  EXPECT_EQ(
+      error_of(head + R"("meshes": [{"name": "m", "axes": [{"name": "x", "size": 1}, {"name": "x", "size": 2}]}], )" +
+               tensor),
+      "a.json: mesh m: two axes have the name x");
+  EXPECT_EQ(error_of(layout_text(R"({"name": "w", "shape": [9], "element_bytes": 2,
+                                     "boxes": [{"rank": 0, "offset": [9223372036854775807], "shape": [9]}]})")),
+            "a.json: tensor w: rank 0: 9 rows from 9223372036854775807 on of dimension 0, which has 9");
 }
 
 TEST(TensorParallel, NamesSayHowVllmSplitsTensors) {
@@ -192,7 +241,7 @@ TEST(TensorParallel, MixturesLatentAttentionAndQuantisedWeightsFollowTheirLayers
                          {"mlp.experts.down_proj_scales", {2, 8, 4}, 2, {{2, 2}}},
                          {"self_attn.sinks", {4}, 0, {{2, 2}}},
                          {"self_attn.rotary_emb.inv_freq", {4}, -1, {}}}) {
-    const auto layout = tensor_parallel("vllm:tp=2", with(line(1), {.name = layer + name, .shape = shape}));
+    const auto layout = tensor_parallel("vllm:tp=2,heads=2", with(line(1), {.name = layer + name, .shape = shape}));
     ASSERT_TRUE(layout) << name << ": " << layout.error().message;
     EXPECT_EQ(layout->tensors[0].splits.empty(), dim < 0) << name;
     if (dim >= 0)
@@ -211,20 +260,79 @@ TEST(TensorParallel, NamesSayHowMegatronSplitsTensors) {
   EXPECT_EQ(holding(*layout, layout->tensors[1], 1).dims[0].extent, 256);  // 300 padded to 2 * 256
 }
 
+std::string refused(std::string_view text,
+                    const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors) {
+  Layout of = line(1);
+  for (const auto& [name, shape] : tensors) of.tensors.push_back({.name = name, .shape = shape});
+  const auto layout = tensor_parallel(text, of);
+  return layout ? "" : layout.error().message.substr(text.size() + 2);
+}
+
+TEST(TensorParallel, AttentionHeadsAreNotCut) {
+  // 48 heads of 128 and 8 of keys: 6144 rows divide by 64, 48 heads do not.
+  const std::vector<std::pair<std::string, std::vector<std::int64_t>>> mixtral{{"x.q_proj.weight", {6144, 8}},
+                                                                               {"x.k_proj.weight", {1024, 8}}};
+  EXPECT_EQ(refused("vllm:tp=16,kv_heads=8", mixtral), "");
+  EXPECT_EQ(refused("vllm:tp=64,kv_heads=8", mixtral),
+            "tensor x.q_proj.weight: 48 attention heads do not divide evenly over 64 ranks");
+  // DeepSeek-V3: 128 heads of 128 + 64 rows of queries, 128 + 128 of keys and values, 512 latents.
+  const std::vector<std::pair<std::string, std::vector<std::int64_t>>> deepseek{
+      {"x.q_b_proj.weight", {24576, 8}},
+      {"x.kv_b_proj.weight", {32768, 512}},
+      {"x.kv_a_proj_with_mqa.weight", {576, 8}},
+      {"x.o_proj.weight", {8, 16384}}};
+  EXPECT_EQ(refused("vllm:tp=128", deepseek), "");
+  EXPECT_EQ(refused("vllm:tp=256", deepseek),
+            "tensor x.q_b_proj.weight: 128 attention heads do not divide evenly over 256 ranks");
+  EXPECT_EQ(
+      refused("vllm:tp=2", {{"x.q_proj.weight", {64, 8}}}),
+      "tensor x.q_proj.weight: needs heads=H: the shapes beside it do not say how many attention heads there are");
+  EXPECT_EQ(refused("vllm:tp=2,heads=3", {{"x.q_proj.weight", {96, 8}}}),
+            "3 attention heads do not divide evenly over 2 ranks");
+}
+
+TEST(TensorParallel, MegatronSplitsQueryGroupsAndGatesWhereThereAreSome) {
+  const std::vector<std::pair<std::string, std::vector<std::int64_t>>> qkv{{"x.linear_qkv.weight", {6144, 8}}};
+  EXPECT_EQ(refused("megatron:tp=8,kv_heads=8", qkv), "");
+  EXPECT_EQ(refused("megatron:tp=8", qkv), "tensor x.linear_qkv.weight: needs kv_heads=K, the query groups");
+  EXPECT_EQ(refused("megatron:tp=16,kv_heads=8", qkv),
+            "tensor x.linear_qkv.weight: 8 query groups do not divide evenly over 16 ranks");
+  EXPECT_EQ(refused("megatron:tp=8,kv_heads=7", qkv),
+            "tensor x.linear_qkv.weight: 6144 rows are not of 7 query groups");
+  Layout of = line(1);
+  of.tensors = {{.name = "x.linear_fc1.weight", .shape = {16, 4}}, {.name = "x.linear_fc2.weight", .shape = {4, 16}}};
+  const auto plain = tensor_parallel("megatron:tp=2", of);
+  ASSERT_TRUE(plain) << plain.error().message;
+  EXPECT_EQ(rows(holding(*plain, plain->tensors[0], 1).dims[0]), (Rows{{8, 8}}));
+  EXPECT_EQ(tensor_parallel("megatron:tp=2,gated=1", of).error().message,
+            "megatron:tp=2,gated=1: tensor x.linear_fc1.weight: gated=1, and it has 16 rows for 16 columns of "
+            "linear_fc2");
+  of.tensors.pop_back();
+  const auto told = tensor_parallel("megatron:tp=2,gated=0", of);
+  ASSERT_TRUE(told) << told.error().message;
+  EXPECT_EQ(rows(holding(*told, told->tensors[0], 1).dims[0]), (Rows{{8, 8}}));
+}
+
 TEST(TensorParallel, WhatDoesNotFitIsNamed) {
   const auto error = [](std::string_view text, const std::string& name, std::vector<std::int64_t> shape) {
     const auto layout = tensor_parallel(text, with(line(1), {.name = name, .shape = std::move(shape)}));
     return layout ? "" : layout.error().message;
   };
   EXPECT_EQ(error("vllm:tp=4", "x.k_proj.weight", {16, 4}), "vllm:tp=4: tensor x.k_proj.weight: needs kv_heads=K");
-  EXPECT_EQ(error("vllm:tp=3", "x.q_proj.weight", {16, 4}),
-            "vllm:tp=3: tensor x.q_proj.weight: 16 rows of dimension 0 do not divide evenly over 3 ranks of axis tp");
+  EXPECT_EQ(error("vllm:tp=3,heads=3", "x.q_proj.weight", {16, 4}),
+            "vllm:tp=3,heads=3: tensor x.q_proj.weight: 16 rows are not of 3 attention heads");
+  EXPECT_EQ(
+      error("vllm:tp=3", "x.gate_proj.weight", {16, 4}),
+      "vllm:tp=3: tensor x.gate_proj.weight: 16 rows of dimension 0 do not divide evenly over 3 ranks of axis tp");
   EXPECT_EQ(
       error("vllm:tp=2", "x.router", {16}),
       "vllm:tp=2: how vllm names and splits tensors is not known of x.router (docs/reshard.md has the models that "
       "are covered)");
   EXPECT_EQ(error("vllm:kv_heads=2", "x", {16}), "vllm:kv_heads=2: has no tp=N");
-  EXPECT_EQ(error("vllm:tp=2,pp=2", "x", {16}), "vllm:tp=2,pp=2: option pp: there are tp and kv_heads");
+  EXPECT_EQ(error("vllm:tp=0", "x", {16}), "vllm:tp=0: tp 0 is outside 1 … 65536");
+  EXPECT_EQ(error("vllm:tp=8,kv_heads=8,tp=4", "x", {16}), "vllm:tp=8,kv_heads=8,tp=4: option tp is given twice");
+  EXPECT_EQ(error("vllm:tp=2,gated=1", "x", {16}), "vllm:tp=2,gated=1: option gated: there are tp, heads and kv_heads");
+  EXPECT_EQ(error("vllm:tp=2,pp=2", "x", {16}), "vllm:tp=2,pp=2: option pp: there are tp, heads and kv_heads");
 }
 
 }  // namespace

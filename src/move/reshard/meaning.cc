@@ -53,6 +53,45 @@ Meaning::Segment Meaning::at(std::int64_t at) const {
   return segment;
 }
 
+Meaning::Run Meaning::run(std::int64_t at, std::int64_t length, std::int64_t stride, std::int64_t count) const {
+  Run run{.segment = this->at(at)};
+  const std::int64_t whole = run.segment.length;
+  run.segment.length = std::min(whole, length);
+  if (run.segment.tensor == nullptr || count == 1) return run;
+  if (whole >= length + stride) {  // pieces of one stretch of elements
+    run.count = std::min(count, (whole - length) / stride + 1);
+    run.step = stride;
+    return run;
+  }
+  // Rows of the dimension before the innermost one that is looked at: each piece is the same part of a later row.
+  if (row_ < 2) return run;
+  const std::size_t d = row_ - 2;
+  const std::int64_t pitch = holding_.dims[row_ - 1].extent * inner_;
+  if (stride % pitch != 0) return run;
+  const DimensionPart& part = holding_.dims[d];
+  const std::int64_t local = at / pitch % part.extent;
+  const Interval& interval =
+      *std::prev(std::upper_bound(part.intervals.begin(), part.intervals.end(), local,
+                                  [](std::int64_t l, const Interval& i) { return l < i.local; }));
+  std::int64_t left = interval.local + interval.length - local, row_elements = tensor_.shape[row_ - 1] * inner_;
+  const auto concat = static_cast<std::size_t>(tensor_.concat_dim);
+  if (!tensor_.components.empty() && concat >= d) {
+    // Components end within dimension d, or are columns of their own width.
+    std::int64_t begin = 0, index = concat == d ? interval.global + local - interval.local : -1;
+    for (const auto& c : tensor_.components) {
+      if (concat == d && index < begin + c.size) {
+        left = std::min(left, begin + c.size - index);
+        break;
+      }
+      if (concat == d + 1 && &c.name == run.segment.tensor) row_elements = c.size * inner_;
+      begin += c.size;
+    }
+  }
+  run.count = std::min(count, (left - 1) / (stride / pitch) + 1);
+  run.step = stride / pitch * row_elements;
+  return run;
+}
+
 bool Meaning::whole(std::size_t d) const {
   const DimensionPart& part = holding_.dims[d];
   const std::int64_t n = tensor_.shape[d];

@@ -21,6 +21,15 @@ class Meaning {
   // Requires: 0 <= at < elements().
   Segment at(std::int64_t at) const;
 
+  // Elements at equal distances: from `at` on, those of `count` pieces of `length` elements, `stride` apart.
+  struct Run {
+    Segment segment;         // of the first piece; its length is at most `length`
+    std::int64_t count = 1;  // pieces from the first on that begin with a segment of this length
+    std::int64_t step = 0;   // from one's first element in the tensor to the next one's
+  };
+  // Requires: all pieces lie in [0, elements()), stride > 0.
+  Run run(std::int64_t at, std::int64_t length, std::int64_t stride, std::int64_t count) const;
+
  private:
   bool whole(std::size_t d) const;
 

@@ -114,14 +114,15 @@ Status Plan::for_each_unit(Rank receiver, std::span<const Rank> without, const s
   return {};
 }
 
+std::span<const Plan::Job> Plan::jobs_of(std::int32_t to_tensor) const {
+  if (to_tensor < 0) return jobs_;
+  const auto before = [](const Job& job, std::int32_t t) { return job.to < t; };
+  const auto first = std::lower_bound(jobs_.begin(), jobs_.end(), to_tensor, before);
+  return {first, std::lower_bound(first, jobs_.end(), to_tensor + 1, before)};
+}
+
 void Plan::for_each(const std::function<void(const Move&)>& call, Rank receiver, std::int32_t to_tensor) const {
-  auto first = jobs_.begin(), last = jobs_.end();
-  if (to_tensor >= 0) {
-    const auto before = [](const Job& job, std::int32_t t) { return job.to < t; };
-    first = std::lower_bound(jobs_.begin(), jobs_.end(), to_tensor, before);
-    last = std::lower_bound(first, jobs_.end(), to_tensor + 1, before);
-  }
-  for (; first != last; ++first) emit(*first, first->turn, receiver, call);
+  for (const Job& job : jobs_of(to_tensor)) emit(job, job.turn, receiver, call);
 }
 
 std::vector<Move> Plan::moves(Rank receiver, std::int32_t to_tensor) const {
@@ -138,8 +139,8 @@ void Plan::for_each_pattern(const std::function<void(std::int32_t, int)>& call) 
 
 std::vector<Move> Plan::moves_by(std::int32_t to_tensor, int sender) const {
   std::vector<Move> moves;
-  for (const Job& job : jobs_)
-    if (job.to == to_tensor) emit(job, job.turn + sender, -1, [&](const Move& m) { moves.push_back(m); });
+  for (const Job& job : jobs_of(to_tensor))
+    emit(job, job.turn + sender, -1, [&](const Move& m) { moves.push_back(m); });
   return moves;
 }
 

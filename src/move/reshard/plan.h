@@ -127,6 +127,7 @@ class Plan {
 
   // Those of a flow's senders that may serve this receiver, by its number in the group.
   std::span<const Sender> senders_of(const Pattern& pattern, const Flow& flow, std::size_t receiver) const;
+  std::span<const Job> jobs_of(std::int32_t to_tensor) const;  // < 0: all
   void emit(const Job& job, std::int64_t turn, Rank receiver, const std::function<void(const Move&)>& call) const;
   void add_up();
 

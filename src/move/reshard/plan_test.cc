@@ -309,6 +309,48 @@ TEST(Prove, DroppedDoubledAndShiftedMovesAreFound) {
   EXPECT_GT(damaged, 10'000);
 }
 
+// [2^33, 4], by columns over 2, wanted whole: 2^34 pieces of 2 elements.
+TEST(Prove, PiecesAtEqualDistancesAreProvedTogether) {
+  const std::int64_t rows = std::int64_t{1} << 33;
+  const Tensor columns{.name = "w", .shape = {rows, 4}, .element_bytes = 2, .splits = {{.axis = 0, .dim = 1}}};
+  const Tensor whole{.name = "w", .shape = {rows, 4}, .element_bytes = 2};
+  for (const auto& [a, b] : {std::pair(columns, whole), std::pair(whole, columns)}) {
+    const auto plan = Plan::make(with(line(2), a), with(line(2, "b"), b));
+    ASSERT_TRUE(plan) << plan.error().message;
+    const auto proof = prove(*plan);
+    ASSERT_TRUE(proof) << proof.error().message;
+    EXPECT_GT(proof->pieces, rows);
+    auto moves = plan->moves();
+    ASSERT_GT(moves[0].count, 1);
+    moves[0].source_stride += 2;
+    EXPECT_FALSE(prove(plan->from(), plan->to(), moves));
+  }
+}
+
+// Two fused tensors, by rows and by columns of the concatenation, to and from their parts.
+TEST(Prove, RowsOfFusedTensorsEndWithTheirComponent) {
+  for (const int along : {0, 1}) {
+    Layout separate = line(2), fused = line(3, "b");
+    separate.tensors = {{.name = "q", .shape = {6, 6}, .splits = {{.axis = 0, .dim = 1}}},
+                        {.name = "k", .shape = {6, 6}, .splits = {{.axis = 0, .dim = 0}}}};
+    fused.tensors = {{.name = "qk",
+                      .shape = along == 0 ? std::vector<std::int64_t>{12, 6} : std::vector<std::int64_t>{6, 12},
+                      .splits = {{.axis = 0, .dim = 1 - along}},
+                      .concat_dim = along,
+                      .components = {{"q", 6}, {"k", 6}}}};
+    for (const auto& [a, b] : {std::pair(separate, fused), std::pair(fused, separate)}) {
+      const auto plan = Plan::make(a, b);
+      ASSERT_TRUE(plan) << plan.error().message;
+      const auto proof = prove(plan->from(), plan->to(), plan->moves());
+      ASSERT_TRUE(proof) << proof.error().message;
+      // One long move over both components reads from one of them only.
+      auto moves = plan->moves();
+      moves[0].count += 1;
+      EXPECT_FALSE(prove(plan->from(), plan->to(), moves));
+    }
+  }
+}
+
 TEST(Prove, TheMessageSaysTensorRankAndOffset) {
   const auto plan =
       Plan::make(with(line(2), {.name = "w", .shape = {8}, .element_bytes = 2, .splits = {{.axis = 0, .dim = 0}}}),

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "move/reshard/meaning.h"
+#include "move/reshard/pieces.h"
 
 namespace weft::reshard {
 namespace {
@@ -26,32 +27,19 @@ class Prover {
     const std::int64_t e = target.element_bytes;
     const Meaning &source = meaning(from_, sources_, m.from, m.sender),
                   &here = meaning(to_, targets_, m.to, m.receiver);
-    auto& written = written_[{m.to, m.receiver}];
-    for (std::int64_t i = 0; i < m.count; ++i) {
-      const std::int64_t s = (m.source + i * m.source_stride) / e, d = (m.destination + i * m.destination_stride) / e;
-      const std::int64_t n = m.bytes / e;
-      if (s < 0 || s + n > source.elements())
-        return refuted("tensor {}: rank {} of {} has {} B, bytes from {} on are read", shown(target.name), m.sender,
-                       from_.name, source.elements() * e, s * e);
-      if (d < 0 || d + n > here.elements())
-        return refuted("tensor {}: rank {} of {} has {} B, bytes from {} on are written", shown(target.name),
-                       m.receiver, to_.name, here.elements() * e, d * e);
-      for (std::int64_t k = 0; k < n;) {
-        const auto a = source.at(s + k), b = here.at(d + k);
-        if (b.tensor == nullptr)
-          return refuted("tensor {}: rank {}: offset {} is padding and is written", shown(target.name), m.receiver,
-                         (d + k) * e);
-        if (a.tensor == nullptr || *a.tensor != *b.tensor || a.first != b.first)
-          return refuted("tensor {}: rank {}: offset {} wants element {} and gets {} of rank {}", shown(*b.tensor),
-                         m.receiver, (d + k) * e, b.first,
-                         a.tensor == nullptr      ? "padding"
-                         : *a.tensor != *b.tensor ? fmt::format("element {} of {}", a.first, shown(*a.tensor))
-                                                  : fmt::format("element {}", a.first),
-                         m.sender);
-        k += std::min(a.length, b.length);
-      }
-      written.push_back({d, d + n});
+    const Pieces read{m.source / e, m.bytes / e, m.count > 1 ? m.source_stride / e : 1, m.count};
+    const Pieces to{m.destination / e, m.bytes / e, m.count > 1 ? m.destination_stride / e : 1, m.count};
+    if (const std::int64_t beyond = first_beyond(read, source.elements()); beyond >= 0)
+      return refuted("tensor {}: rank {} of {} has {} B, bytes from {} on are read", shown(target.name), m.sender,
+                     from_.name, source.elements() * e, (read.begin + beyond * read.stride) * e);
+    if (const std::int64_t beyond = first_beyond(to, here.elements()); beyond >= 0)
+      return refuted("tensor {}: rank {} of {} has {} B, bytes from {} on are written", shown(target.name), m.receiver,
+                     to_.name, here.elements() * e, (to.begin + beyond * to.stride) * e);
+    for (std::int64_t i = 0; i < m.count;) {
+      WEFT_TRY(const std::int64_t alike, compare(m, source, here, read.from(i), to.from(i)));
+      i += alike;
     }
+    written_[{m.to, m.receiver}].push_back(to);
     return {};
   }
 
@@ -72,6 +60,48 @@ class Prover {
     std::int64_t begin, end;
     auto operator<=>(const Range&) const = default;
   };
+
+  // The first piece that lies not in [0, elements); -1: none.
+  static std::int64_t first_beyond(const Pieces& p, std::int64_t elements) {
+    const auto beyond = [&](std::int64_t i) {
+      std::int64_t begin = 0;
+      return __builtin_mul_overflow(i, p.stride, &begin) || __builtin_add_overflow(begin, p.begin, &begin) ||
+             begin < 0 || begin > elements - p.length;
+    };
+    if (beyond(0)) return 0;
+    if (!beyond(p.count - 1)) return -1;
+    std::int64_t inside = 0, outside = p.count - 1;  // pieces lie in order, so one bound is crossed once
+    while (outside - inside > 1) {
+      const std::int64_t middle = inside + (outside - inside) / 2;
+      (beyond(middle) ? outside : inside) = middle;
+    }
+    return outside;
+  }
+
+  // Compares the first piece, and says for how many pieces from it on the comparison holds.
+  Result<std::int64_t> compare(const Move& m, const Meaning& source, const Meaning& here, const Pieces& read,
+                               const Pieces& to) const {
+    const Tensor& target = to_.tensors[static_cast<std::size_t>(m.to)];
+    const bool strided = read.stride > 0 && to.stride > 0;
+    std::int64_t alike = strided ? read.count : 1;
+    for (std::int64_t k = 0; k < to.length;) {
+      const auto [a, a_count, a_step] = source.run(read.begin + k, to.length - k, strided ? read.stride : 1, alike);
+      const auto [b, b_count, b_step] = here.run(to.begin + k, to.length - k, strided ? to.stride : 1, alike);
+      if (b.tensor == nullptr)
+        return refuted("tensor {}: rank {}: offset {} is padding and is written", shown(target.name), m.receiver,
+                       (to.begin + k) * target.element_bytes);
+      if (a.tensor == nullptr || *a.tensor != *b.tensor || a.first != b.first)
+        return refuted("tensor {}: rank {}: offset {} wants element {} and gets {} of rank {}", shown(*b.tensor),
+                       m.receiver, (to.begin + k) * target.element_bytes, b.first,
+                       a.tensor == nullptr      ? "padding"
+                       : *a.tensor != *b.tensor ? fmt::format("element {} of {}", a.first, shown(*a.tensor))
+                                                : fmt::format("element {}", a.first),
+                       m.sender);
+      alike = a_step == b_step ? std::min({alike, a_count, b_count}) : 1;
+      k += std::min(a.length, b.length);
+    }
+    return alike;
+  }
 
   Status check_numbers(const Move& m) const {
     const auto inside = [](std::int64_t i, std::size_t n) { return i >= 0 && i < static_cast<std::int64_t>(n); };
@@ -102,7 +132,19 @@ class Prover {
 
   Status finish(std::int32_t tensor, Rank rank) {
     const Meaning& here = meaning(to_, targets_, tensor, rank);
-    auto& written = written_[{tensor, rank}];
+    const auto& pieces = written_[{tensor, rank}];
+    std::int64_t all = 0;
+    for (const Pieces& p : pieces) all += p.length * p.count;
+    if (all == here.holding().elements() && disjoint(pieces)) return {};
+    return find_fault(tensor, rank, here, pieces);
+  }
+
+  // One by one, for the first offset that is written twice or never.
+  Status find_fault(std::int32_t tensor, Rank rank, const Meaning& here, std::span<const Pieces> pieces) const {
+    std::vector<Range> written;
+    for (const Pieces& p : pieces)
+      for (std::int64_t i = 0; i < p.count; ++i)
+        written.push_back({p.begin + i * p.stride, p.begin + i * p.stride + p.length});
     std::sort(written.begin(), written.end());
     const Tensor& t = to_.tensors[static_cast<std::size_t>(tensor)];
     std::int64_t sum = 0;
@@ -131,7 +173,7 @@ class Prover {
 
   const Layout &from_, &to_;
   Meanings sources_, targets_;
-  std::map<std::pair<std::int32_t, Rank>, std::vector<Range>> written_;
+  std::map<std::pair<std::int32_t, Rank>, std::vector<Pieces>> written_;
   Proof proof_;
 };
 
@@ -156,8 +198,9 @@ Result<Proof> prove(const Layout& from, const Layout& to, std::span<const Move> 
   return prover.finish(to_tensor);
 }
 
-Result<Proof> prove(const Plan& plan) {
+Result<Proof> prove(const Plan& plan, const std::function<void(std::int64_t done)>& progress) {
   Proof sum;
+  std::int64_t done = 0;
   Status status;
   const auto prove_one = [&](std::int32_t tensor, int senders) -> Status {
     Prover prover(plan.from(), plan.to());
@@ -176,7 +219,9 @@ Result<Proof> prove(const Plan& plan) {
     return {};
   };
   plan.for_each_pattern([&](std::int32_t tensor, int senders) {
-    if (status) status = prove_one(tensor, senders);
+    if (!status) return;
+    status = prove_one(tensor, senders);
+    if (progress) progress(++done);
   });
   WEFT_CHECK(status);
   return sum;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "move/reshard/plan.h"
@@ -18,7 +19,7 @@ struct Proof {
 Result<Proof> prove(const Layout& from, const Layout& to, std::span<const Move> moves, std::int32_t to_tensor = -1);
 
 // The same for a whole plan: one tensor for each pattern, once with each choice among equal senders. Tensors of one
-// pattern have equal moves.
-Result<Proof> prove(const Plan& plan);
+// pattern have equal moves. `progress` is called after each pattern with how many are proved.
+Result<Proof> prove(const Plan& plan, const std::function<void(std::int64_t done)>& progress = {});
 
 }  // namespace weft::reshard

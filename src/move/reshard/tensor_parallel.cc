@@ -2,6 +2,8 @@
 
 #include <numeric>
 #include <regex>
+#include <set>
+#include <unordered_map>
 
 #include "base/embedded.h"
 #include "base/text.h"
@@ -53,27 +55,124 @@ Result<std::vector<Row>> rows() {
 
 struct Wish {
   std::string names;
-  std::int64_t tp = 0, kv_heads = 0;
+  std::int64_t tp = 0, kv_heads = 0, heads = 0, gated = -1;  // -1: as the shapes say
 };
 
 Result<Wish> wish_of(std::string_view text) {
   const std::size_t colon = text.find(':');
   Wish wish{.names = std::string(text.substr(0, colon))};
+  std::set<std::string_view> seen;
   for (std::string_view rest = text.substr(colon + 1); !rest.empty();) {
     const std::string_view option = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), option.size() + 1));
     const std::size_t equals = std::min(option.find('='), option.size());
     const std::string_view key = option.substr(0, equals), value = option.substr(std::min(equals + 1, option.size()));
-    if (key != "tp" && key != "kv_heads")
-      return bad_input("{}: option {}: there are tp and kv_heads", text, shown(key));
-    WEFT_TRY((key == "tp" ? wish.tp : wish.kv_heads), parse_integer(key, value, 1, 1 << 16));
+    const bool megatron = wish.names == "megatron";
+    std::int64_t* const into = key == "tp"                  ? &wish.tp
+                               : key == "kv_heads"          ? &wish.kv_heads
+                               : key == "heads"             ? &wish.heads
+                               : key == "gated" && megatron ? &wish.gated
+                                                            : nullptr;
+    if (into == nullptr)
+      return bad_input("{}: option {}: there are tp, heads{}", text, shown(key),
+                       megatron ? ", kv_heads and gated" : " and kv_heads");
+    if (!seen.insert(key).second) return bad_input("{}: option {} is given twice", text, key);
+    const bool flag = key == "gated";
+    WEFT_TRY(*into, parse_integer(fmt::format("{}: {}", text, key), value, flag ? 0 : 1, flag ? 1 : 1 << 16));
   }
   if (wish.tp == 0) return bad_input("{}: has no tp=N", text);
+  if (wish.heads > 0 && wish.kv_heads > 0 && wish.heads % wish.kv_heads != 0)
+    return bad_input("{}: {} heads are not of {} groups", text, wish.heads, wish.kv_heads);
+  if (wish.heads % wish.tp != 0)
+    return bad_input("{}: {} attention heads do not divide evenly over {} ranks", text, wish.heads, wish.tp);
   return wish;
 }
 
+// The shapes of the other layout's tensors by name, for what a tensor's neighbours in its layer say of it.
+class Shapes {
+ public:
+  void add(const std::string& name, const std::vector<std::int64_t>& shape) { by_name_.emplace(name, shape); }
+  // The size of a dimension of the tensor whose name has `other` in the place of `own`; 0: there is none.
+  std::int64_t beside(std::string name, std::string_view own, std::string_view other, std::size_t dim) const {
+    const std::size_t at = name.rfind(own);
+    if (at == std::string::npos) return 0;
+    name.replace(at, own.size(), other);
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() || dim >= found->second.size() ? 0 : found->second[dim];
+  }
+
+ private:
+  std::unordered_map<std::string, std::vector<std::int64_t>> by_name_;
+};
+
+// Attention heads of a layer by the rows of its projections; 0: they do not say.
+std::int64_t heads_of(const Tensor& t, std::size_t dim, const Wish& wish, const Shapes& shapes) {
+  const bool compressed = t.name.find("q_b_proj") != std::string::npos;
+  const std::string_view own = compressed ? "q_b_proj" : "q_proj";
+  if (const std::int64_t keys = shapes.beside(t.name, own, "k_proj", dim); keys > 0) {
+    if (wish.kv_heads == 0) return 0;
+    std::int64_t width = t.shape[dim], of = keys;
+    // A gate of the output doubles the rows of q_proj; o_proj has a column per value.
+    const std::int64_t columns = t.name.ends_with(".weight") ? shapes.beside(t.name, own, "o_proj", 1) : 0;
+    const std::int64_t values = shapes.beside(t.name, own, "v_proj", dim);
+    if (columns > 0 && columns < width && values > 0) width = columns, of = values;
+    return width * wish.kv_heads % of == 0 ? width * wish.kv_heads / of : 0;
+  }
+  // MLA: q has heads of nope + rope rows, kv_b of nope + v, o_proj a column per v; kv_a has rope rows beside the
+  // latents, which are kv_b's columns.
+  const std::int64_t kv = shapes.beside(t.name, own, "kv_b_proj", 0),
+                     latents = shapes.beside(t.name, own, "kv_b_proj", 1),
+                     rope = shapes.beside(t.name, own, "kv_a_proj_with_mqa", 0) - latents,
+                     values = shapes.beside(t.name, own, "o_proj", 1);
+  const std::int64_t of_rope = t.shape[dim] - kv + values;
+  return kv > 0 && values > 0 && rope > 0 && of_rope > 0 && of_rope % rope == 0 ? of_rope / rope : 0;
+}
+
+// vLLM splits queries by heads. Errors (bad input): a text without the tensor's name.
+Status check_heads(const Tensor& t, std::size_t dim, const Wish& wish, const Shapes& shapes) {
+  static const std::regex kQueries(R"((^|\.)(q_proj|q_b_proj)\.(weight|qweight)$)");
+  if (wish.names != "vllm" || wish.tp == 1 || !std::regex_search(t.name, kQueries)) return {};
+  const std::int64_t heads = wish.heads > 0 ? wish.heads : heads_of(t, dim, wish, shapes);
+  const bool by_groups = wish.kv_heads == 0 && shapes.beside(t.name, "q_proj", "k_proj", dim) > 0;
+  if (heads == 0)
+    return bad_input("needs heads=H{}: the shapes beside it do not say how many attention heads there are",
+                     by_groups ? " or kv_heads=K" : "");
+  if (t.shape[dim] % heads != 0) return bad_input("{} rows are not of {} attention heads", t.shape[dim], heads);
+  if (heads % wish.tp != 0) return bad_input("{} attention heads do not divide evenly over {} ranks", heads, wish.tp);
+  return {};
+}
+
+// Megatron's linear_qkv has query groups one after the other, each with its queries, key and value.
+Status check_groups(const Tensor& t, std::size_t dim, const Wish& wish) {
+  if (wish.tp == 1 && wish.kv_heads == 0) return {};
+  if (wish.kv_heads == 0) return bad_input("needs kv_heads=K, the query groups");
+  if (t.shape[dim] % wish.kv_heads != 0)
+    return bad_input("{} rows are not of {} query groups", t.shape[dim], wish.kv_heads);
+  // A group has heads / kv_heads queries, a key and a value, all of one size.
+  const std::int64_t slots = wish.heads / wish.kv_heads + 2;
+  if (wish.heads > 0 && t.shape[dim] / wish.kv_heads % slots != 0)
+    return bad_input("{} rows are not of {} heads in {} query groups", t.shape[dim], wish.heads, wish.kv_heads);
+  if (wish.kv_heads % wish.tp != 0)
+    return bad_input("{} query groups do not divide evenly over {} ranks", wish.kv_heads, wish.tp);
+  return {};
+}
+
+// Whether linear_fc1 is gate and up: twice as many rows as linear_fc2 has columns.
+Result<bool> is_gated(const Tensor& t, std::size_t dim, const Wish& wish, const Shapes& shapes) {
+  std::string weight = t.name;
+  if (weight.ends_with(".bias")) weight.replace(weight.size() - 4, 4, "weight");
+  const std::int64_t columns = shapes.beside(weight, "linear_fc1", "linear_fc2", 1), rows = t.shape[dim];
+  if (columns == 0) return wish.gated != 0;
+  if (rows != columns && rows != 2 * columns)
+    return bad_input("{} rows, and linear_fc2 has {} columns: neither as many nor half", rows, columns);
+  const bool gated = rows == 2 * columns && rows > 0;
+  if (wish.gated >= 0 && gated != (wish.gated == 1))
+    return bad_input("gated={}, and it has {} rows for {} columns of linear_fc2", wish.gated, rows, columns);
+  return gated;
+}
+
 // The splits and padding that a row gives a tensor.
-Status apply(const Row& row, const Wish& wish, Tensor& t, std::string_view text) {
+Status apply(const Row& row, const Wish& wish, const Shapes& shapes, Tensor& t, std::string_view text) {
   const auto problem = [&](const std::string& what) {
     return bad_input("{}: tensor {}: {}", text, shown(t.name), what);
   };
@@ -82,6 +181,7 @@ Status apply(const Row& row, const Wish& wish, Tensor& t, std::string_view text)
   if (row.split == "scale" && (d >= t.shape.size() || t.shape[d] == 1)) return {};
   if (d >= t.shape.size())
     return problem(fmt::format("is split along dimension {} and has {}", row.dim, t.shape.size()));
+  if (const auto fits = check_heads(t, d, wish, shapes); !fits) return problem(fits.error().message);
   Split split{.axis = 0, .dim = row.dim, .even = true};
   if (row.split == "kv") {
     if (wish.kv_heads == 0) return problem("needs kv_heads=K");
@@ -96,7 +196,15 @@ Status apply(const Row& row, const Wish& wish, Tensor& t, std::string_view text)
     const std::int64_t multiple = wish.names == "megatron" ? row.multiple * wish.tp : std::lcm(row.multiple, wish.tp);
     t.padded = t.shape;
     t.padded[d] = (t.shape[d] + multiple - 1) / multiple * multiple;
+  } else if (row.split == "groups") {
+    if (const auto fits = check_groups(t, d, wish); !fits) return problem(fits.error().message);
   } else if (row.split == "gated") {
+    const auto gated = is_gated(t, d, wish, shapes);
+    if (!gated) return problem(gated.error().message);
+    if (!*gated) {
+      t.splits.push_back(split);
+      return {};
+    }
     if (t.shape[d] % 2 != 0) return problem(fmt::format("{} rows are no two halves", t.shape[d]));
     split.kind = Split::Kind::kInterleaved;
     split.parts = {{t.shape[d] / 2, 1}, {t.shape[d] / 2, 1}};
@@ -118,6 +226,7 @@ Result<Layout> tensor_parallel(std::string_view text, const Layout& of) {
   std::iota(mesh.ranks.begin(), mesh.ranks.end(), 0);
   layout.meshes.push_back(std::move(mesh));
   std::vector<std::string> unknown;
+  Shapes shapes;
   const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape, std::int64_t bytes) -> Status {
     Tensor t{.name = name, .shape = shape, .element_bytes = bytes};
     const auto row = std::find_if(table.begin(), table.end(), [&](const Row& r) {
@@ -127,18 +236,26 @@ Result<Layout> tensor_parallel(std::string_view text, const Layout& of) {
       unknown.push_back(std::string(shown(name)));
       return {};
     }
-    WEFT_CHECK(apply(*row, wish, t, text));
+    WEFT_CHECK(apply(*row, wish, shapes, t, text));
     layout.tensors.push_back(std::move(t));
     return {};
   };
-  for (const Tensor& t : of.tensors) {
-    if (t.components.empty()) WEFT_CHECK(add(t.name, t.shape, t.element_bytes));
-    for (const auto& c : t.components) {
-      auto shape = t.shape;
-      shape[static_cast<std::size_t>(t.concat_dim)] = c.size;
-      WEFT_CHECK(add(c.name, shape, t.element_bytes));
+  const auto for_each_tensor = [&](const auto& call) -> Status {
+    for (const Tensor& t : of.tensors) {
+      if (t.components.empty()) WEFT_CHECK(call(t.name, t.shape, t.element_bytes));
+      for (const auto& c : t.components) {
+        auto shape = t.shape;
+        shape[static_cast<std::size_t>(t.concat_dim)] = c.size;
+        WEFT_CHECK(call(c.name, shape, t.element_bytes));
+      }
     }
-  }
+    return {};
+  };
+  WEFT_CHECK(for_each_tensor([&](const std::string& name, const std::vector<std::int64_t>& shape, std::int64_t) {
+    shapes.add(name, shape);
+    return Status();
+  }));
+  WEFT_CHECK(for_each_tensor(add));
   constexpr std::size_t kShown = 4;
   if (unknown.size() > kShown) unknown[kShown - 1] += fmt::format(" and {} more", unknown.size() - kShown);
   if (const std::size_t n = std::min(unknown.size(), kShown); n > 0)

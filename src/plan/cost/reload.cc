@@ -82,7 +82,7 @@ Result<Tier> parse_tier(const std::string& text) {
   const auto star = text.find('*');
   tier.part = text.substr(0, star);
   if (star != std::string::npos) {
-    WEFT_TRY(const std::int64_t count, parse_integer("tier " + text, text.substr(star + 1), 1, 1024));
+    WEFT_TRY(const std::int64_t count, parse_integer("tier '" + text + "': count", text.substr(star + 1), 1, 1024));
     tier.count = static_cast<int>(count);
   }
   WEFT_TRY(const auto catalog, topology::Catalog::shipped());
