@@ -32,7 +32,7 @@ def test_bench_gives_the_commands_rows():
     rows = weft.machine(CLUSTER).bench("all_reduce", bytes=["1M", 64 << 20])
     assert rows["schema"] == "weft.bench/3" and rows["ranks"] == 128
     assert [row["bytes"] for row in rows["rows"]] == [1 << 20, 64 << 20]
-    command = by_command("bench", "all_reduce", "--on", CLUSTER, "--min", "1M", "--max", "64M", "--factor", "64")
+    command = by_command("bench", "all_reduce", "--on", CLUSTER, "--min", "1M", "--max", "64M", "--factor", "64", "--verbose")
     assert without_wall_time(rows) == without_wall_time(command)
 
 

@@ -183,7 +183,7 @@ def test_other_bad_input_is_one_line():
 
     for call, words in (
         (lambda: broken()(wants_time), "parameter 'time'"),
-        (lambda: broken("all_toall")(_half_chunk), "all_toall"),
+        (lambda: broken("all_to_none")(_half_chunk), "all_to_none"),
         (lambda: broken(chunks=3)(_raise).schedule(2), "chunks"),
         (lambda: broken(chunks="many")(_no_source).schedule(2), "chunks is 'many'"),
         (lambda: rings.ring.schedule(0), "ranks=0"),

@@ -152,10 +152,12 @@ def serve(
     model: str | None = None, on: Machine | str | None = None, *, compare: str, **given: Value
 ) -> ServingComparison: ...
 @overload
-def serve(model: str | None = None, on: Machine | str | None = None, **given: Value) -> Serving: ...
+def serve(
+    model: str | None = None, on: Machine | str | None = None, *, compare: None = None, **given: Value
+) -> Serving: ...
 @overload
-def serve(model: str, on: list[Machine | str], **given: Value) -> ServingMachines: ...
-def serve(model: str | None = None, on: Any = None, **given: Value) -> Any:
+def serve(model: str, on: list[Machine | str], *, compare: None = None, **given: Value) -> ServingMachines: ...
+def serve(model: str | None = None, on: Any = None, *, compare: str | None = None, **given: Value) -> Any:
     """What users of a served model see on a machine: TTFT, TPOT, throughput; weft.serve/1.
 
     model: a config.json of Hugging Face, or a name of the catalogue, e.g. "llama-3.1-70b". on: a machine, or a list of
@@ -164,8 +166,9 @@ def serve(model: str | None = None, on: Any = None, **given: Value) -> Any:
     price=. With compare= (a CSV of measured rows): weft.serve-compare/1 instead. Raises: InvalidArgument.
     """
     names = _names(on)
-    kind = ServingComparison if given.get("compare") is not None else ServingMachines if len(names) > 1 else Serving
-    return ask(kind, "serve", *([model] if model is not None else []), *options({"on": names, **given}))
+    kind = ServingComparison if compare is not None else ServingMachines if len(names) > 1 else Serving
+    words = options({"on": names, "compare": compare, **given})
+    return ask(kind, "serve", *([model] if model is not None else []), *words)
 
 
 def fit(model: str, gpu: str, **given: Value) -> Fit:

@@ -224,7 +224,7 @@ TEST(Config, FilesUnderDefaultsAreComposedInTheirOrder) {
   write("base.yaml", "trainer: {num_nodes: 2, precision: bf16}\nmodel: {micro_batch_size: 4, global_batch_size: 64}\n");
   write("model/small.yaml",
         "tensor_model_parallel_size: 2\nnum_layers: 8\nhidden_size: 64\nnum_attention_heads: 4\n"
-        "encoder_seq_length: 2048\n");
+        "encoder_seq_length: 2048\nvocab_size: 32000\n");
   const Config c = parsed(
       (folder / "run.yaml").string(),
       "defaults:\n  - base\n  - model: small\n  - optional tp_overlap@model.ub_cfg:\n  - optim@model.optim: adam\n"
