@@ -55,6 +55,18 @@ TEST(NcclVariables, LevelsAndNicsCostWhatTheyCost) {
   EXPECT_TRUE(contains(a.err, "NCCL_CROSS_NIC=1 has no effect")) << a.err;
 }
 
+// Without peer access nobody maps multicast memory, and nothing is faster than what the machine can do at the least.
+TEST(NcclVariables, WithoutPeerAccessOrNvlsNoSwitchSums) {
+  for (const char* tuner : {"", " --tuner nccl"})
+    for (const char* given : {"NCCL_P2P_DISABLE=1", "NCCL_NVLS_ENABLE=0"}) {
+      const auto one = row(std::string("all_reduce --on dgx-h100 --bytes 64M") + tuner, given);
+      EXPECT_FALSE(std::string(one["algorithm"]).starts_with("nvls")) << given << tuner;
+      EXPECT_LT(one["of_limit"], 1) << given << tuner;
+    }
+  EXPECT_GT(row("all_reduce --on dgx-h100 --bytes 64M", "NCCL_P2P_DISABLE=1")["time_us"],
+            3.0 * double(row("all_reduce --on dgx-h100 --bytes 64M", "NCCL_ALGO=Ring")["time_us"]));
+}
+
 // A list that leaves nothing for a collective, and a word that NCCL does not have, are notes; the ranks run.
 TEST(NcclVariables, NothingOfThemEndsAProgramHere) {
   for (const char* value : {"Tree", "CollNetDirect", "NVLS,NVLSTree", "^Ring", "Butterfly", "allreduce:pat", ";;:"}) {

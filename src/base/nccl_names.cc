@@ -100,7 +100,17 @@ class Translation {
  public:
   Translation(const std::map<std::string, std::string>& nccl, Settings& settings) : nccl_(nccl), s_(settings) {}
 
-  void algorithm() { list("NCCL_ALGO", "WEFT_ALGO", s_.algorithm, kAlgorithms, s_.nccl_algorithms); }
+  void algorithm() {
+    list("NCCL_ALGO", "WEFT_ALGO", s_.algorithm, kAlgorithms, s_.nccl_algorithms);
+    // What NCCL_ALGO=^NVLS,NVLSTree says, where that is not given.
+    const std::string* const nvls = given("NCCL_NVLS_ENABLE");
+    if (nvls == nullptr || *nvls != "0") return;
+    if (given("NCCL_ALGO") != nullptr) return ignored("NCCL_NVLS_ENABLE", "NCCL_ALGO is given, too, and decides");
+    if (!s_.algorithm.empty()) return overruled("NCCL_NVLS_ENABLE", "WEFT_ALGO");
+    std::vector<std::string> unknown;
+    s_.nccl_algorithms[std::string(kEvery)] = filter_from("^NVLS,NVLSTree", kAlgorithms, unknown);
+    understood("NCCL_NVLS_ENABLE", "no algorithm whose switches sum within a node");
+  }
   void protocol() { list("NCCL_PROTO", "WEFT_PROTO", s_.protocol, kProtocols, s_.nccl_protocols); }
 
   void channels() {
@@ -240,7 +250,8 @@ class Translation {
         {"NCCL_CROSS_NIC", "rings follow the rails of the machine"},
         {"NCCL_NTHREADS", "kernels have the threads that their copies need"}};
     for (const auto& [name, why] : kOthers)
-      if (given(name) != nullptr) ignored(name, why);
+      if (const std::string* const value = given(name); value != nullptr)
+        if (std::string_view(name) != "NCCL_NVLS_ENABLE" || *value != "0") ignored(name, why);
   }
 
  private:

@@ -92,6 +92,10 @@ std::optional<Path> star(const Topology& topology, const Routes& routes, std::sp
 bool reduces(const Device& device) { return device.facts.get("reduces") == "yes"; }
 
 bool switches_sum(const Topology& topology, DeviceKind kind) {
+  // Multicast memory is mapped on all GPUs: without peer access there is none (NCCL_P2P_DISABLE=1, p2p=loc).
+  const auto forbids = [&](DeviceId id) { return topology.device(id).facts.get("p2p") == "loc"; };
+  if (kind == DeviceKind::kNvSwitch && std::ranges::any_of(topology.devices_of(DeviceKind::kCpu), forbids))
+    return false;
   const auto switches = topology.devices_of(kind);
   return !switches.empty() && std::ranges::all_of(switches, [&](DeviceId id) { return reduces(topology.device(id)); });
 }

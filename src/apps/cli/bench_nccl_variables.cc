@@ -47,7 +47,7 @@ Status take_nccl_variables(BenchSpec& spec) {
     if (begins_with_one_of(sentence, {"NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"})) return p2p;
     if (begins_with_one_of(sentence, {"NCCL_NET_GDR_LEVEL"})) return gdr;
     if (sentence.find(" has no effect: ") != std::string::npos) return false;
-    if (begins_with_one_of(sentence, {"NCCL_ALGO"})) return spec.algorithm.empty();
+    if (begins_with_one_of(sentence, {"NCCL_ALGO", "NCCL_NVLS_ENABLE"})) return spec.algorithm.empty();
     if (begins_with_one_of(sentence, {"NCCL_PROTO"})) return spec.protocol.empty();
     if (begins_with_one_of(sentence, {"NCCL_MIN_N", "NCCL_MAX_N"})) return spec.channels == 0;
     return begins_with_one_of(sentence, {"NCCL_BUFFSIZE"});

@@ -112,6 +112,14 @@ TEST(ToolStates, AWidthARateAndAFabricAreReadOverSeveralLines) {
                             "Current                   : 8x\n"}));
   EXPECT_FALSE(finds("T04", {"GPU 00000000:19:00.0\n            Link Width\n                Max                       "
                              ": 16x\n                Current                   : 16x\n"}));
+  EXPECT_TRUE(finds(
+      "T12",
+      {"GPU 00000000:17:00.0\n    ECC Errors\n        Volatile\n            DRAM Uncorrectable            : 3\n"}));
+  EXPECT_TRUE(
+      finds("T12", {"GPU 00000000:3B:00.0\n    Retired Pages\n        Pending Page Blacklist            : Yes\n"}));
+  EXPECT_FALSE(finds(
+      "T12", {"GPU 00000000:65:00.0\n    Remapped Rows\n        Correctable Error                 : 0\n"
+              "        Uncorrectable Error               : 0\n        Pending                           : No\n"}));
   EXPECT_TRUE(finds("T11", {"GPU 00000000:3B:00.0\n    Fabric\n        State                             : In "
                             "Progress\n        Status                            : N/A\n"}));
   EXPECT_FALSE(finds("T11", {"GPU 00000000:3B:00.0\n    Fabric\n        State                             : "

@@ -20,13 +20,32 @@ double number_of(std::string_view text) {
 }  // namespace
 
 const std::vector<std::string_view>& ToolStates::words() {
-  static const std::vector<std::string_view> kWords = {
-      "CA '",         "CA type",      "hca_id",     "board_id",
-      "Port ",        "port:",        "State",      "state:",
-      "Rate: ",       "rate: ",       "Link layer", "link_layer",
-      "active_width", "active_speed", "GPU 0000",   "Infiniband device",
-      "Link Width",   "Fabric",       "Max  ",      "Current  ",
-      "Status  "};
+  static const std::vector<std::string_view> kWords = {"CA '",
+                                                       "CA type",
+                                                       "hca_id",
+                                                       "board_id",
+                                                       "Port ",
+                                                       "port:",
+                                                       "State",
+                                                       "state:",
+                                                       "Rate: ",
+                                                       "rate: ",
+                                                       "Link layer",
+                                                       "link_layer",
+                                                       "active_width",
+                                                       "active_speed",
+                                                       "GPU 0000",
+                                                       "Infiniband device",
+                                                       "Link Width",
+                                                       "Fabric",
+                                                       "Max  ",
+                                                       "Current  ",
+                                                       "Status  ",
+                                                       "Uncorrectable",
+                                                       "Double Bit ECC",
+                                                       "Pending",
+                                                       "Remapping Failure",
+                                                       "Threshold Exceeded"};
   return kWords;
 }
 
@@ -69,6 +88,7 @@ void ToolStates::line(std::string_view text, const std::string& file, int number
   if (colon == std::string_view::npos) return;
   const std::string_view key = topology::trimmed(content.substr(0, colon)),
                          value = topology::trimmed(content.substr(colon + 1));
+  if (!gpus_.empty() && gpus_.back().file == file) memory(key, value, number);
   if (!section_.empty()) return gpu(key, value, number);
   port(key, value, file, number);
 }
@@ -102,6 +122,17 @@ void ToolStates::port(std::string_view key, std::string_view value, const std::s
     p.layer = value;
 }
 
+// ECC Errors, Remapped Rows and Retired Pages of nvidia-smi -q.
+void ToolStates::memory(std::string_view key, std::string_view value, int number) {
+  Gpu& g = gpus_.back();
+  if (!g.memory.empty()) return;
+  const bool counts = key.find("Uncorrectable") != std::string_view::npos || key == "Double Bit ECC";
+  const bool says = key.starts_with("Pending") || key.starts_with("Remapping Failure") ||
+                    key.find("Threshold Exceeded") != std::string_view::npos;
+  if ((counts && number_of(value) > 0) || (says && value == "Yes"))
+    g.memory = fmt::format("{}: {}", key, value), g.memory_line = number;
+}
+
 void ToolStates::gpu(std::string_view key, std::string_view value, int number) {
   if (gpus_.empty()) return;
   Gpu& g = gpus_.back();
@@ -132,6 +163,7 @@ void ToolStates::finish(const Finder& found) const {
     if (g.width > 0 && g.width < g.most)
       emit("T04", g.file, g.line,
            fmt::format("the PCIe link of GPU {} has {} of {} lanes: half the width or less", g.name, g.width, g.most));
+    if (!g.memory.empty()) emit("T12", g.file, g.memory_line, fmt::format("memory of GPU {} has {}", g.name, g.memory));
     const bool bad_state = !g.fabric.empty() && g.fabric != "Completed" && g.fabric != "N/A";
     const bool bad_status = g.fabric == "Completed" && !g.status.empty() && g.status != "Success" && g.status != "N/A";
     if (bad_state || bad_status)

@@ -31,8 +31,11 @@ class ToolStates {
   struct Gpu {
     std::string name, fabric, status, file;
     int width = 0, most = 0, line = 0, fabric_line = 0;
+    std::string memory;  // what is wrong with it: of the first such line, at `memory_line`
+    int memory_line = 0;
   };
   void port(std::string_view key, std::string_view value, const std::string& file, int number);
+  void memory(std::string_view key, std::string_view value, int number);
   void gpu(std::string_view key, std::string_view value, int number);
 
   std::vector<Port> ports_;

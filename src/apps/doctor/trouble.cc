@@ -117,8 +117,18 @@ bool kernel_reports(std::string_view line) {
 
 std::span<const std::string_view> trouble_words() { return kWords; }
 
+// "Correctable Error                 : 0" of nvidia-smi -q: tool_states.cc judges it.
+bool counter(std::string_view line) {
+  const auto colon = line.find(" : ");
+  if (colon == std::string_view::npos) return false;
+  const std::string_view key = line.substr(0, colon), value = line.substr(colon + 3);
+  const bool named = has(key, "Correctable") || has(key, "Uncorrectable") || has(key, "ECC Error");
+  return named && (value == "N/A" ||
+                   std::ranges::all_of(value, [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }));
+}
+
 Trouble trouble_of(std::string_view line) {
-  if (everyday(line)) return Trouble::kNone;
+  if (everyday(line) || counter(line)) return Trouble::kNone;
   for (const std::string_view word :
        {"FATAL", "Fatal Python error", "CRITICAL", "Segmentation fault", "core dumped", "terminate called",
         "panic:", "kernel panic", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGKILL", "Aborted", "Assertion `",

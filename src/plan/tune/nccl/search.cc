@@ -5,6 +5,7 @@
 #include <map>
 
 #include "machine/catalog/catalog.h"
+#include "machine/switched_paths.h"
 #include "plan/cost/node_classes.h"
 #include "plan/tune/nccl/constants.h"
 #include "plan/tune/nccl/node.h"
@@ -217,7 +218,7 @@ Result<System> system_of(const cost::MachineView& machine, Rank ranks) {
     const Node node(topology, machine.routes(), of_node, sm);
     const std::vector<Nic> own = nics_of(machine, node, of_node);
     const Graph ring = find_rings(node, own, system.nodes, sm), tree = find_trees(node, ring, system.nodes, sm);
-    const Graph nvls = system.nvswitch && sm >= 90
+    const Graph nvls = system.nvswitch && sm >= 90 && topology::switches_sum(topology, DeviceKind::kNvSwitch)
                            ? find_nvls(node, own, static_cast<int>(of_node.size()), system.nodes, sm)
                            : Graph();
     // src/graph/paths.cc, ncclTopoGetNchannels; two over PCIe and, at the least, over the network.
