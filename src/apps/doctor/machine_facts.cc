@@ -239,7 +239,8 @@ std::vector<MachineFact> machine_facts(const std::string& file, std::string_view
   if (!catalog) return {};
   const auto machine = parse_machine_file(*catalog, file, text, {});
   // A matrix of nvidia-smi alone in its file that cannot be read: cut off, as it seems.
-  if (!machine && trimmed(text.substr(0, 256)).starts_with("GPU0"))
+  const std::string_view first = trimmed(text).substr(0, trimmed(text).find('\n'));
+  if (!machine && first.starts_with("GPU0") && first.find("CPU Affinity") != std::string_view::npos)
     return {{"T13", fmt::format("weft: topology: this file cannot be read: {}", machine.error().message), 1}};
   if (!machine || !machine->machine || machine->machine->devices_of(DeviceKind::kGpu).size() > kMostGpus) return {};
   if (!machine->machine->validate()) return {};
