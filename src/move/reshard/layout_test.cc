@@ -308,9 +308,9 @@ TEST(TensorParallel, MegatronSplitsQueryGroupsAndGatesWhereThereAreSome) {
             "megatron:tp=2,gated=1: tensor x.linear_fc1.weight: gated=1, and it has 16 rows for 16 columns of "
             "linear_fc2");
   of.tensors.pop_back();
-  const auto told = tensor_parallel("megatron:tp=2,gated=0", of);
-  ASSERT_TRUE(told) << told.error().message;
-  EXPECT_EQ(rows(holding(*told, told->tensors[0], 1).dims[0]), (Rows{{8, 8}}));
+  const auto given = tensor_parallel("megatron:tp=2,gated=0", of);
+  ASSERT_TRUE(given) << given.error().message;
+  EXPECT_EQ(rows(holding(*given, given->tensors[0], 1).dims[0]), (Rows{{8, 8}}));
 }
 
 TEST(TensorParallel, WhatDoesNotFitIsNamed) {
