@@ -124,8 +124,7 @@ bool Array::by_buffer(nb::handle object, Use use) {
   const auto type = format[0] != '\0' && format[1] == '\0' ? type_of(*format, number_bytes) : std::nullopt;
   if (!type) refuse(std::string("element type '") + (parts_ == 2 ? "Z" : "") + format + "' cannot be communicated");
   if ((order == '>' || order == '!') && view_.itemsize > 1)
-    refuse(
-        "an array of another byte order cannot be communicated: convert it with astype(dtype.newbyteorder('='))");
+    refuse("an array of another byte order cannot be communicated: convert it with astype(dtype.newbyteorder('='))");
   type_ = *type;
   is_bool_ = *format == '?';
   count_ = static_cast<std::size_t>(view_.len / number_bytes);
@@ -139,8 +138,7 @@ bool Array::by_buffer(nb::handle object, Use use) {
 
 void Array::by_dlpack(nb::handle object, Use use) {
   if (!nb::hasattr(object, "__dlpack__"))
-    refuse(std::string(nb::type_name(object.type()).c_str()) +
-                " is no array: neither the buffer protocol nor DLPack");
+    refuse(std::string(nb::type_name(object.type()).c_str()) + " is no array: neither the buffer protocol nor DLPack");
   nb::object source = nb::borrow(object);
   if (nb::hasattr(object, "is_contiguous") && !nb::cast<bool>(object.attr("is_contiguous")())) {
     if (use == Use::kOutput) refuse("the output is not contiguous in C order");

@@ -71,8 +71,7 @@ Scalar scalar_of(nb::handle value, DataType type, const char* operation) {
   const nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
   if (!whole.is_valid()) throw nb::python_error();
   const auto [low, high] = limits_of(type);
-  if (whole < low || whole > high)
-    refuse("the elements' type holds " + repr_of(low) + " to " + repr_of(high));
+  if (whole < low || whole > high) refuse("the elements' type holds " + repr_of(low) + " to " + repr_of(high));
   if (type == DataType::kUint64) return Scalar::of(static_cast<std::int64_t>(nb::cast<std::uint64_t>(whole)));
   return Scalar::of(nb::cast<std::int64_t>(whole));
 }
@@ -185,12 +184,13 @@ void check_counts(const Call& call, const Array* in, const Array* out, Place pla
   };
   const std::size_t mine = call.counts[static_cast<std::size_t>(place.rank)], all = all_of(call.counts);
   const std::size_t ins = call.request.collective == Collective::kAllGatherV ? mine : all;
-  const std::size_t outs = pairs ? all_of(call.receive_counts)
-                           : call.request.collective == Collective::kAllGatherV ? all : mine;
+  const std::size_t outs = pairs                                                ? all_of(call.receive_counts)
+                           : call.request.collective == Collective::kAllGatherV ? all
+                                                                                : mine;
   const std::size_t has_in = in->count() / in->parts(), has_out = out->count() / out->parts();
   if (has_in != ins || has_out != outs)
-    refuse("counts say " + std::to_string(ins) + " elements of input and " + std::to_string(outs) +
-           " of output, not " + std::to_string(has_in) + " and " + std::to_string(has_out));
+    refuse("counts say " + std::to_string(ins) + " elements of input and " + std::to_string(outs) + " of output, not " +
+           std::to_string(has_in) + " and " + std::to_string(has_out));
 }
 
 }  // namespace
@@ -216,8 +216,7 @@ Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op
     if (!same) call.arrays.emplace_back(out, Array::Use::kOutput, call.operation);
     output = &call.arrays.back();
   }
-  if (input != nullptr && output != nullptr &&
-      (input->type() != output->type() || input->parts() != output->parts()))
+  if (input != nullptr && output != nullptr && (input->type() != output->type() || input->parts() != output->parts()))
     throw Failed(invalid("input and output differ in their element type"), call.operation);
   const Array* any = input != nullptr ? input : output;
   if (any != nullptr) r.type = any->type();

@@ -34,9 +34,7 @@ std::thread::id main_thread() {
 std::atomic<int> forks{0};
 
 // `parts`: as Array's.
-nb::object as_tuple(const Received& r, std::size_t parts) {
-  return nb::make_tuple(r.source, r.tag, r.count / parts);
-}
+nb::object as_tuple(const Received& r, std::size_t parts) { return nb::make_tuple(r.source, r.tag, r.count / parts); }
 
 class Tagged;
 
@@ -344,14 +342,13 @@ std::unique_ptr<Tagged> Comm::start_tagged(bool sends, nb::object data, Rank pee
     const Inside inside(*this, operation);
     if (lane_->idle()) release_dropped();
   }
-  Message message = check(direct(operation,
-                                 [&](Communicator& c) {
-                                   return sends ? c.start_send(array.data(), array.count(), array.type(), peer, tag,
-                                                               timeout)
-                                                : c.start_receive(array.data(), array.count(), array.type(), peer, tag,
-                                                                  timeout);
-                                 }),
-                          operation);
+  Message message =
+      check(direct(operation,
+                   [&](Communicator& c) {
+                     return sends ? c.start_send(array.data(), array.count(), array.type(), peer, tag, timeout)
+                                  : c.start_receive(array.data(), array.count(), array.type(), peer, tag, timeout);
+                   }),
+            operation);
   return std::make_unique<Tagged>(*this, std::move(array), std::move(message), operation);
 }
 
@@ -396,8 +393,8 @@ void add_communicator(nb::module_& m) {
       .def("transfer", &Comm::transfer, nb::arg("sends"), nb::arg("data").none(), nb::arg("peer"), nb::arg("wait"))
       .def("tagged", &Comm::tagged, nb::arg("sends"), nb::arg("data").none(), nb::arg("peer"), nb::arg("tag"),
            nb::arg("seconds").none())
-      .def("start_tagged", &Comm::start_tagged, nb::arg("sends"), nb::arg("data").none(), nb::arg("peer"), nb::arg("tag"),
-           nb::arg("seconds").none(), nb::keep_alive<0, 1>())
+      .def("start_tagged", &Comm::start_tagged, nb::arg("sends"), nb::arg("data").none(), nb::arg("peer"),
+           nb::arg("tag"), nb::arg("seconds").none(), nb::keep_alive<0, 1>())
       .def("grow", &Comm::grow, nb::arg("id"), nb::arg("size"))
       .def("split", &Comm::split, nb::arg("color"), nb::arg("key"))
       .def("shrink", &Comm::shrink)

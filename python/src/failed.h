@@ -19,7 +19,8 @@ struct Failed : std::exception {
 
 inline Error invalid(std::string text) { return {Code::kInvalidArgument, Blame::kInput, std::move(text)}; }
 
-// Of a timeout in seconds, as Python has it, rounded up. Errors: Failed (bad input): negative, NaN, more than 100 years.
+// Of a timeout in seconds, as Python has it, rounded up. Errors: Failed (bad input): negative, NaN, more than 100
+// years.
 inline std::chrono::milliseconds milliseconds_of(double seconds, const char* operation) {
   const double most = std::chrono::duration<double>(kMostTimeout).count();
   if (!(seconds >= 0 && seconds <= most))

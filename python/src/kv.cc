@@ -23,9 +23,7 @@ using Agent = std::shared_ptr<SharedAgent>;
 std::span<const kv::Token> span_of(const Tokens& tokens) { return {tokens.data(), tokens.shape(0)}; }
 std::string text_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
-std::chrono::milliseconds milliseconds(double seconds) {
-  return milliseconds_of(seconds, "kv");
-}
+std::chrono::milliseconds milliseconds(double seconds) { return milliseconds_of(seconds, "kv"); }
 
 // Pages as (number, generation).
 nb::list pages_of(const std::vector<transfer::Page>& pages) {
@@ -36,11 +34,13 @@ nb::list pages_of(const std::vector<transfer::Page>& pages) {
 
 nb::dict dict_of(const kv::Counters& c) {
   nb::dict d;
-  const std::pair<const char*, std::int64_t> all[] = {
-      {"pages", c.pages},         {"blocks", c.blocks},           {"leases", c.leases},     {"writings", c.writings},
-      {"asked", c.asked},         {"found", c.found},             {"committed", c.committed}, {"evicted", c.evicted},
-      {"expired", c.expired},     {"tier_blocks", c.tier_blocks}, {"reloaded", c.reloaded}, {"lost", c.lost},
-      {"recovered", c.recovered}, {"damaged", c.damaged}};
+  const std::pair<const char*, std::int64_t> all[] = {{"pages", c.pages},         {"blocks", c.blocks},
+                                                      {"leases", c.leases},       {"writings", c.writings},
+                                                      {"asked", c.asked},         {"found", c.found},
+                                                      {"committed", c.committed}, {"evicted", c.evicted},
+                                                      {"expired", c.expired},     {"tier_blocks", c.tier_blocks},
+                                                      {"reloaded", c.reloaded},   {"lost", c.lost},
+                                                      {"recovered", c.recovered}, {"damaged", c.damaged}};
   for (const auto& [name, value] : all) d[name] = value;
   return d;
 }
@@ -106,16 +106,19 @@ std::shared_ptr<Store> open_store(const Agent& agent, std::int64_t pages, std::i
                                   std::int64_t block_tokens, const std::string& policy, const std::string& tier,
                                   std::int64_t tier_blocks, const std::string& layout, bool write_back, bool sync,
                                   bool check_tier) {
-  const kv::StoreOptions options{
-      .pages = pages,
-      .page_bytes = page_bytes,
-      .model = model,
-      .tp = tp,
-      .type = type,
-      .block_tokens = block_tokens,
-      .policy = policy_of(policy),
-      .tier = {.file = tier, .blocks = tier_blocks, .layout = layout, .write_back = write_back, .sync = sync,
-               .check = check_tier}};
+  const kv::StoreOptions options{.pages = pages,
+                                 .page_bytes = page_bytes,
+                                 .model = model,
+                                 .tp = tp,
+                                 .type = type,
+                                 .block_tokens = block_tokens,
+                                 .policy = policy_of(policy),
+                                 .tier = {.file = tier,
+                                          .blocks = tier_blocks,
+                                          .layout = layout,
+                                          .write_back = write_back,
+                                          .sync = sync,
+                                          .check = check_tier}};
   auto store = released([&] { return kv::Store::open(agent->agent, options); });
   return std::make_shared<Store>(agent, check(std::move(store), "Store"));
 }
@@ -207,7 +210,10 @@ void add_client(nb::module_& m) {
              return dict_of(check(released([&] { return client->counters(); }), "counters"));
            })
       .def("close", [](Client& c) { c.client.end(); })
-      .def_prop_ro("pages", [](Client& c) { return TransferList{c.agent, c.get()->pages()}; })
+      .def_prop_ro("pages",
+                   [](Client& c) {
+                     return TransferList{c.agent, c.get()->pages()};
+                   })
       .def_prop_ro("peer", [](Client& c) { return c.get()->peer(); })
       .def_prop_ro("page_bytes", [](Client& c) { return c.get()->page_bytes(); })
       .def_prop_ro("block_tokens", [](Client& c) { return c.get()->block_tokens(); });

@@ -38,9 +38,7 @@ std::span<const T> span_of(const std::optional<Column<T>>& column) {
   return column ? std::span<const T>(column->data(), column->shape(0)) : std::span<const T>();
 }
 
-std::chrono::milliseconds milliseconds(double seconds) {
-  return milliseconds_of(seconds, "transfer");
-}
+std::chrono::milliseconds milliseconds(double seconds) { return milliseconds_of(seconds, "transfer"); }
 
 nb::bytes bytes_of(const std::string& text) { return nb::bytes(text.data(), text.size()); }
 std::string_view view_of(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
@@ -106,7 +104,8 @@ Described described(const Registration& r) {
 }
 
 // Rows: region, offset, bytes, stride, count.
-TransferList prepare(const std::shared_ptr<SharedAgent>& shared, const std::string& peer, const Table<std::int64_t, 5>& table) {
+TransferList prepare(const std::shared_ptr<SharedAgent>& shared, const std::string& peer,
+                     const Table<std::int64_t, 5>& table) {
   std::vector<transfer::Rows> rows;
   rows.reserve(table.shape(0));
   for (std::size_t i = 0; i < table.shape(0); ++i) {
@@ -119,7 +118,7 @@ TransferList prepare(const std::shared_ptr<SharedAgent>& shared, const std::stri
 
 // Rows: address, bytes, stride, count.
 TransferList prepare_addresses(const std::shared_ptr<SharedAgent>& shared, const std::string& peer,
-                       const Table<std::uint64_t, 4>& table) {
+                               const Table<std::uint64_t, 4>& table) {
   std::vector<transfer::Extent> extents;
   extents.reserve(table.shape(0));
   for (std::size_t i = 0; i < table.shape(0); ++i) {
@@ -133,8 +132,8 @@ TransferList prepare_addresses(const std::shared_ptr<SharedAgent>& shared, const
   return {shared, check(shared->agent.prepare_addresses(peer, extents), "prepare")};
 }
 
-Request make(const std::shared_ptr<SharedAgent>& shared, bool writes, const TransferList& local, const TransferList& remote,
-             const std::optional<Column<std::uint32_t>>& local_blocks,
+Request make(const std::shared_ptr<SharedAgent>& shared, bool writes, const TransferList& local,
+             const TransferList& remote, const std::optional<Column<std::uint32_t>>& local_blocks,
              const std::optional<Column<std::uint32_t>>& remote_blocks,
              const std::optional<Column<std::uint64_t>>& generations, const nb::bytes& notify, double deadline,
              bool verify) {
@@ -173,20 +172,20 @@ nb::list notifications(const std::shared_ptr<SharedAgent>& shared) {
 }
 
 std::shared_ptr<SharedAgent> open(const std::string& name, const std::string& key, const std::string& listen,
-                             const std::string& layout, std::int64_t pages, const std::string& network,
-                             bool only_network) {
+                                  const std::string& layout, std::int64_t pages, const std::string& network,
+                                  bool only_network) {
   if (!network.empty() && network != "tcp" && network != "ucx")
     throw Failed(invalid("network is tcp, ucx or empty, not '" + network + "'"), "Agent");
   return std::make_shared<SharedAgent>(check(Agent::open({.name = name,
-                                                     .key = key,
-                                                     .listen = listen,
-                                                     .layout = layout,
-                                                     .pages = pages,
-                                                     .network = network == "tcp"   ? transfer::Network::kTcp
-                                                                : network == "ucx" ? transfer::Network::kUcx
-                                                                                   : transfer::Network::kAny,
-                                                     .only_network = only_network}),
-                                        "Agent"));
+                                                          .key = key,
+                                                          .listen = listen,
+                                                          .layout = layout,
+                                                          .pages = pages,
+                                                          .network = network == "tcp"   ? transfer::Network::kTcp
+                                                                     : network == "ucx" ? transfer::Network::kUcx
+                                                                                        : transfer::Network::kAny,
+                                                          .only_network = only_network}),
+                                             "Agent"));
 }
 
 std::vector<Registration> regions_of(const std::vector<std::uint32_t>& numbers) {
@@ -218,10 +217,11 @@ void add_agent(nb::module_& m) {
            [](const Self& s, const std::string& path, std::int64_t page, std::int64_t bytes, bool past_cache) {
              return described(check(s->agent.add_file(path, page, bytes, past_cache), "add_file"));
            })
-      .def("add_open_file",
-           [](const Self& s, int file, std::int64_t page, std::int64_t bytes, bool past_cache, const std::string& name) {
-             return described(check(s->agent.add_open_file(file, page, bytes, past_cache, name), "add_open_file"));
-           })
+      .def(
+          "add_open_file",
+          [](const Self& s, int file, std::int64_t page, std::int64_t bytes, bool past_cache, const std::string& name) {
+            return described(check(s->agent.add_open_file(file, page, bytes, past_cache, name), "add_open_file"));
+          })
       .def("hold",
            [](const Self& s, std::uint32_t region) {
              auto* const held = new std::shared_ptr<void>(check(s->agent.hold({region}), "hold"));
@@ -285,7 +285,9 @@ void add_transfer(nb::module_& m) {
     }();
     return check(std::move(costs), "measure_costs");
   });
-  nb::class_<TransferList>(m, "TransferList").def_prop_ro("elements", [](const TransferList& l) { return l.prepared.elements(); });
+  nb::class_<TransferList>(m, "TransferList").def_prop_ro("elements", [](const TransferList& l) {
+    return l.prepared.elements();
+  });
   nb::class_<Request>(m, "TransferRequest")
       .def("post", &Request::post, nb::arg("notify").none())
       .def("poll", &Request::poll)

@@ -259,7 +259,8 @@ void bind_options(py::module_& m) {
       .def_readwrite("transport", &GroupOptions::transport);
 }
 
-// The class of weft's groups. It has the constructors and options of torch's own for gloo, in whose place _gloo.py puts it.
+// The class of weft's groups. It has the constructors and options of torch's own for gloo, in whose place _gloo.py puts
+// it.
 void bind_gloo(py::module_& m) {
   py::class_<Backend, c10d::Backend, c10::intrusive_ptr<Backend>> gloo(m, "ProcessGroupWeft");
   py::class_<GlooDevice>(gloo, "Device").def("__repr__", [](const GlooDevice& d) {

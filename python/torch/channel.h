@@ -8,7 +8,6 @@
 #include "errors.h"
 #include "weft/queue.h"
 
-
 namespace weft::torch_adapter {
 
 // Messages of one rank to one other: a communicator of two of their own, so that they need not keep to the order of

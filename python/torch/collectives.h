@@ -151,7 +151,8 @@ class Collectives : public Core {
     TORCH_CHECK_VALUE(outputs.size() == inputs.size(), "weft: an output for every input is expected");
     std::vector<Task> tasks;
     for (std::size_t i = 0; i < inputs.size(); ++i) tasks.push_back(gather_flat(outputs[i], inputs[i], o));
-    return start(joined(std::move(tasks), OpType::_ALLGATHER_BASE, title("weft:all_gather_into_tensor_coalesced"), o.asyncOp));
+    return start(
+        joined(std::move(tasks), OpType::_ALLGATHER_BASE, title("weft:all_gather_into_tensor_coalesced"), o.asyncOp));
   }
 
   c10::intrusive_ptr<c10d::Work> gather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -183,8 +184,8 @@ class Collectives : public Core {
                   .async = o.asyncOp});
   }
 
-  // Every rank's input, one after the other, in the root's output; other ranks' outputs are ignored. Overrides a function
-  // of torch 2.14; 2.13 has none.
+  // Every rank's input, one after the other, in the root's output; other ranks' outputs are ignored. Overrides a
+  // function of torch 2.14; 2.13 has none.
   virtual c10::intrusive_ptr<c10d::Work> gather_single(Tensor& output, Tensor& input, const c10d::GatherOptions& o) {
     check_dense(input);
     const bool is_root = o.rootRank == getRank();
@@ -195,7 +196,9 @@ class Collectives : public Core {
                         " times the elements of the input");
     }
     const Tensor in = input.contiguous();
-    const Tensor out = !is_root ? Tensor() : output.is_contiguous() ? output : at::empty(output.sizes(), output.options());
+    const Tensor out = !is_root                 ? Tensor()
+                       : output.is_contiguous() ? output
+                                                : at::empty(output.sizes(), output.options());
     const auto e = moved(input);
     return start({.type = OpType::GATHER,
                   .title = title("weft:gather"),
@@ -292,7 +295,8 @@ class Collectives : public Core {
                                                const c10d::AllToAllOptions& o) override {
     check_dense(output), check_dense(input);
     TORCH_CHECK_VALUE(output.scalar_type() == input.scalar_type(), "weft: input and output differ in their type");
-    // Rows of axis 0 are parts, which those of a transposed tensor are not in memory: torch's other backends refuse it, too.
+    // Rows of axis 0 are parts, which those of a transposed tensor are not in memory: torch's other backends refuse it,
+    // too.
     TORCH_CHECK_VALUE(input.is_contiguous() && output.is_contiguous(), "weft: Tensors must be contiguous");
     const Tensor &in = input, &out = output;
     const auto e = moved(input);

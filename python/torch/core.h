@@ -3,6 +3,7 @@
 #include <Python.h>
 #include <pthread.h>
 
+#include <torch/version.h>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +15,6 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-#include <torch/version.h>
 #include <utility>
 
 #include "../src/lane.h"
@@ -110,9 +110,9 @@ class StoreWatch {
     return !problem_.empty();
   }
   tl::unexpected<Error> failure() const {
-    return tl::make_unexpected(Error{Code::kPeerDied, Blame::kCommunicator,
-                                     "weft: the store that the ranks meet by does not answer: " +
-                                         problem_.substr(0, problem_.find('\n'))});
+    return tl::make_unexpected(
+        Error{Code::kPeerDied, Blame::kCommunicator,
+              "weft: the store that the ranks meet by does not answer: " + problem_.substr(0, problem_.find('\n'))});
   }
 
  private:
@@ -129,8 +129,10 @@ inline Result<std::string> written(c10d::Store& store, const std::string& key, m
   const auto until = std::chrono::steady_clock::now() + timeout;
   for (auto pause = kFirst; !store.check({key}); pause = std::min(2 * pause, kLongest)) {
     if (std::chrono::steady_clock::now() >= until)
-      return tl::make_unexpected(Error{Code::kTimeout, Blame::kCommunicator,
-                                       c10::str(timeout.count(), " ms: rank 0 of the group has not come"), {0}});
+      return tl::make_unexpected(Error{Code::kTimeout,
+                                       Blame::kCommunicator,
+                                       c10::str(timeout.count(), " ms: rank 0 of the group has not come"),
+                                       {0}});
     if (signal_raised()) return tl::make_unexpected(Error{Code::kAborted, Blame::kCommunicator, "interrupted"});
     std::this_thread::sleep_for(pause);
   }

@@ -8,13 +8,11 @@
 
 #include "weft/types.h"
 
-
 // How tensors' elements and reductions are called in weft.
 namespace weft::torch_adapter {
 
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
-
 
 inline std::optional<DataType> data_type(at::ScalarType type) {
   switch (type) {

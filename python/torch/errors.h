@@ -8,7 +8,6 @@
 
 #include "weft/result.h"
 
-
 // weft's errors as the exceptions that torch and its users expect.
 namespace weft::torch_adapter {
 

@@ -1,6 +1,7 @@
 // A CUDA device for torch's CPU build that holds no memory and runs nothing: a device guard and hooks, so that tensors
-// of FakeTensorMode can have the device `cuda`. The library is loaded before torch, which asks for its hooks while it is
-// imported (weftcomm_torch/rehearse/_rank.py). Streams of C++ are all the default stream; those of Python are recorded.
+// of FakeTensorMode can have the device `cuda`. The library is loaded before torch, which asks for its hooks while it
+// is imported (weftcomm_torch/rehearse/_rank.py). Streams of C++ are all the default stream; those of Python are
+// recorded.
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/Device.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>

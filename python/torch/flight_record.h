@@ -1,5 +1,6 @@
 #pragma once
 
+#include <torch/csrc/distributed/c10d/TraceUtils.h>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -9,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
-#include <torch/csrc/distributed/c10d/TraceUtils.h>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -179,7 +179,7 @@ class FlightRecord {
   }
 
   const std::size_t limit_;
-  std::mutex mutex_;  // guards what follows, and the counts of groups
+  std::mutex mutex_;           // guards what follows, and the counts of groups
   std::deque<Entry> entries_;  // consecutive numbers
   std::uint64_t next_ = 0;
   std::map<std::string, std::pair<std::string, std::vector<std::uint64_t>>> groups_;

@@ -31,8 +31,7 @@ inline std::function<void()> cut(const Tensor& all, const Tensors& parts) {
   };
 }
 inline void check_parts(const Tensors& parts, const Tensor& like, int ranks) {
-  TORCH_CHECK_VALUE(parts.size() == static_cast<std::size_t>(ranks),
-                    "weft: one tensor for every rank is expected");
+  TORCH_CHECK_VALUE(parts.size() == static_cast<std::size_t>(ranks), "weft: one tensor for every rank is expected");
   for (const Tensor& t : parts) {
     check_dense(t);
     TORCH_CHECK_VALUE(t.numel() == like.numel() && t.scalar_type() == like.scalar_type(),

@@ -14,13 +14,11 @@
 #include "signals.h"
 #include "weft/communicator.h"
 
-
 // A collective that is to be run, and what its caller waits for.
 namespace weft::torch_adapter {
 
 using c10d::OpType;
 using std::chrono::milliseconds;
-
 
 // A collective, ready to run. `call` runs once; `after` copies results to where the caller wants them.
 struct Task {
@@ -37,11 +35,15 @@ struct Task {
 
 class Job final : public c10d::Work {
  public:
-  // `recorded`: the group whose call this is, for the flight record; null: the call is not recorded. `route`: " 0->1" of
-  // a message. `timeout`: the call's own, or its group's.
+  // `recorded`: the group whose call this is, for the flight record; null: the call is not recorded. `route`: " 0->1"
+  // of a message. `timeout`: the call's own, or its group's.
   Job(int rank, const Task& task, std::uint64_t number, RecordedGroup* recorded, milliseconds timeout,
       const std::string& route = {})
-      : Work(rank, task.type, task.title, task.inputs), results_(task.results), number_(number), timeout_(timeout), recorded_(recorded) {
+      : Work(rank, task.type, task.title, task.inputs),
+        results_(task.results),
+        number_(number),
+        timeout_(timeout),
+        recorded_(recorded) {
     if (recorded_ != nullptr)
       ticket_ = FlightRecord::of_process().called(*recorded_, task.title + route, !route.empty(),
                                                   task.recorded_inputs.empty() ? task.inputs : task.recorded_inputs,
@@ -127,7 +129,8 @@ class Job final : public c10d::Work {
   // Unit: milliseconds. Errors: the call was not measured, or has not ended.
   float getDuration() const override {
     const std::lock_guard guard(future_mutex_);
-    TORCH_CHECK(timed_ && ended_, "weft: the duration is known of calls that began after timing was enabled and have ended");
+    TORCH_CHECK(timed_ && ended_,
+                "weft: the duration is known of calls that began after timing was enabled and have ended");
     return std::chrono::duration<float, std::milli>(duration_).count();
   }
 
