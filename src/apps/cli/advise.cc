@@ -2,6 +2,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/progress.h"
 #include "apps/cli/tokens.h"
+#include "base/text.h"
 #include "base/text_file.h"
 
 namespace weft::cli {
@@ -60,8 +61,15 @@ Command add_advise(CLI::App& app) {
   CLI::App* sub =
       app.add_subcommand("advise", "Which machine, how many GPUs, which plan and engine for a piece of work");
   sub->add_option("model", w.model, "config.json of Hugging Face, or a name of the catalogue");
-  sub->add_option("--rate", w.rate, "requests/s to serve");
-  sub->add_option("--tokens", w.tokens, "to train on, e.g. 1e12");
+  const CLI::Validator above_zero(
+      [](std::string& text) {
+        double value = 0;
+        const bool number = read_number(text, value).ec == std::errc();
+        return number && !(value > 0) ? fmt::format("{}: a number above 0", text) : std::string();
+      },
+      "");
+  sub->add_option("--rate", w.rate, "requests/s to serve")->check(above_zero);
+  sub->add_option("--tokens", w.tokens, "to train on, e.g. 1e12")->check(above_zero);
   sub->add_option("--on", w.on,
                   "a machine to choose from; several times. Without nodes= it may have as many nodes as it takes "
                   "(default: those of the table of prices)")
@@ -71,13 +79,13 @@ Command add_advise(CLI::App& app) {
   sub->add_option("--price", w.prices, "of a GPU-hour instead of the table's; once, or once per --on")
       ->allow_extra_args(false);
   sub->add_option("--prices", spec->prices, "a file like data/prices/prices.json instead of it");
-  sub->add_option("--budget", w.budget, "money: of the whole run, or of a month of serving");
-  sub->add_option("--deadline", w.deadline, "days until the run is done, with --tokens");
+  sub->add_option("--budget", w.budget, "money: of the whole run, or of a month of serving")->check(above_zero);
+  sub->add_option("--deadline", w.deadline, "days until the run is done, with --tokens")->check(above_zero);
   sub->add_option("--precision", w.precision, "of weights (default: the model's; training: bf16)");
   sub->add_option("--isl", w.input, "input tokens of a request")->transform(tokens())->capture_default_str();
   sub->add_option("--osl", w.output, "output tokens of a request")->transform(tokens())->capture_default_str();
-  sub->add_option("--ttft", w.ttft, "ms until the first token at most");
-  sub->add_option("--tpot", w.tpot, "ms per further token at most");
+  sub->add_option("--ttft", w.ttft, "ms until the first token at most")->check(above_zero);
+  sub->add_option("--tpot", w.tpot, "ms per further token at most")->check(above_zero);
   sub->add_option("--percentile", w.percentile, "of TTFT and TPOT that must hold: 50, 90 or 99")->capture_default_str();
   sub->add_option("--engine", w.engines, "vllm, sglang or trtllm; several times (default: all of them)")
       ->allow_extra_args(false);

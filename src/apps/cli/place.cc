@@ -2,6 +2,7 @@
 
 #include <map>
 #include <numeric>
+#include <regex>
 #include <set>
 
 #include "apps/cli/commands.h"
@@ -22,6 +23,7 @@ using Nodes = std::vector<std::int32_t>;
 struct Spec {
   std::string on, free, given, bytes = "1G", json, collective = "all_reduce", switches, gres;
   std::int64_t nodes = 0, seed = 1, segment = 0;
+  bool segment_given = false;
 };
 
 constexpr const char* kExamples = R"(
@@ -154,6 +156,13 @@ Result<Nodes> in_segments(const topology::NodeGroups& groups, Nodes free, std::i
 // "2" and "2@12:00:00": the lowest switches that the job may hang at; how long to wait for them is Slurm's matter.
 Status check_switches(const std::string& option, const topology::NodeGroups& groups, const Nodes& nodes) {
   if (option.empty()) return {};
+  if (const auto at = option.find('@'); at != std::string::npos) {
+    // minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]
+    static const std::regex time(R"(\d{1,9}(:[0-5]?\d){0,2}|\d{1,9}-\d{1,2}(:[0-5]?\d){0,2})");
+    if (!std::regex_match(option.substr(at + 1), time))
+      return bad_input("--switches {}: '{}' is no time of Slurm's, e.g. 30, 12:00:00 or 1-06", shown(option),
+                       shown(std::string_view(option).substr(at + 1)));
+  }
   WEFT_TRY(const std::int64_t most, parse_integer("--switches", option.substr(0, option.find('@')), 1, 1 << 30));
   std::set<std::int32_t> used;
   for (const std::int32_t n : nodes) used.insert(groups[0][static_cast<std::size_t>(n)]);
@@ -165,7 +174,8 @@ Status check_switches(const std::string& option, const topology::NodeGroups& gro
 Result<int> run(Spec& spec) {
   WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
   spec.collective = schedule::name(collective);
-  if (spec.segment < 0) return bad_input("--segment {}: at least 1", spec.segment);
+  if (spec.segment < 0 || (spec.segment == 0 && spec.segment_given))
+    return bad_input("--segment {}: at least 1", spec.segment);
   WEFT_TRY(const std::string on, with_gres(spec.on, spec.gres));
   WEFT_TRY(const Machine machine, load_machine(on));
   const topology::Topology& cluster = machine.view->topology();
@@ -238,7 +248,10 @@ Command add_place(CLI::App& app) {
   sub->add_option("--gres", spec->gres, "gpu:COUNT, as Slurm: GPUs of each node that take part");
   sub->add_option("--json", spec->json, "write weft.place/1 to this file; - is stdout")->check(writable);
   sub->footer(kExamples);
-  return {sub, [spec] { return run(*spec); }};
+  return {sub, [spec, sub] {
+            spec->segment_given = sub->count("--segment") > 0;
+            return run(*spec);
+          }};
 }
 
 }  // namespace weft::cli
