@@ -21,7 +21,7 @@ def asks_for_gloo(arguments: list[str]) -> bool:
     return False
 
 
-# Of weft's command run: options that a value follows.
+# Options of `weft run` that take a value.
 _WITH_VALUE = (
     "-n --ranks --nproc --transport --machines --sim --hosts --hostfile --folder --env --weft --ssh --ports --on-failure"
 ).split()

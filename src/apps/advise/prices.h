@@ -9,7 +9,7 @@
 
 namespace weft::advise {
 
-// What a GPU of a kind costs, each with its source and date.
+// Price and power of one kind of GPU, each with its source and date.
 struct CardPrice {
   std::string part;     // as the catalogue names the GPU
   std::string machine;  // preset that is looked at where no machine is named; empty: none

@@ -244,7 +244,7 @@ Command add_place(CLI::App& app) {
                   "what the job does: all_to_all, all_gather, … (default: all_reduce)");
   sub->add_option("--switches", spec->switches,
                   "COUNT or COUNT@TIME, as Slurm: the leaf switches that the job may hang at");
-  sub->add_option("--segment", spec->segment, "as Slurm: this many nodes in a row at one leaf switch or block");
+  sub->add_option("--segment", spec->segment, "as Slurm: consecutive nodes at one leaf switch or block");
   sub->add_option("--gres", spec->gres, "gpu:COUNT, as Slurm: GPUs of each node that take part");
   sub->add_option("--json", spec->json, "write weft.place/1 to this file; - is stdout")->check(writable);
   sub->footer(kExamples);

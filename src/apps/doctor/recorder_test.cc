@@ -195,7 +195,7 @@ Injected inject(Job& job, std::mt19937& random) {
   return fault;
 }
 
-// In how many of `cases` jobs with one fault the doctor blames the right rank and call.
+// Counts the jobs, of `cases` with one fault each, in which the doctor blames the right rank and call.
 int right_of(unsigned seed, int cases) {
   std::mt19937 random(seed);
   const auto rules = shipped_rules();

@@ -9,8 +9,8 @@
 
 namespace weft::doctor {
 
-// What dumps of tools say over several lines: rates of ports (ibstat, ibstatus, ibv_devinfo), widths of PCIe links and
-// the state of the fabric of GPUs (nvidia-smi -q).
+// Reads what tools print over several lines: rates of ports (ibstat, ibstatus, ibv_devinfo), widths of PCIe links,
+// memory errors and the state of the fabric of GPUs (nvidia-smi -q).
 class ToolStates {
  public:
   void line(std::string_view text, const std::string& file, int number);

@@ -229,7 +229,7 @@ class Layer {
   void activation(double width) {
     if (m_.gated && plan_.runs_eagerly())
       chain(width * 2 * 5, 2);
-    else if (m_.composed_gelu && plan_.transformers() && plan_.runs_eagerly())
+    else if (m_.composed_gelu && plan_.composes_layers())
       chain(width * 36, 8);  // pow, product, sum, product, tanh, sum, half, product: 4 bytes, or 6 of two inputs
     else
       kernel(width * 2 * (m_.gated ? 3 : 2));
@@ -389,8 +389,7 @@ Result<LayerTime> output_time(const Model& model, const Plan& plan, const Card& 
   // that nobody pads. Rate: of training steps of GPT-2 on H200 (bench/results/2026-11-26-h200.md).
   constexpr double kUnaligned = 130e12;
   Card aligned = card;
-  if (plan.transformers() && plan.runs_eagerly() && model.vocab % 8 != 0)
-    aligned.gemm = std::min(card.gemm, kUnaligned / card.peak);
+  if (plan.composes_layers() && model.vocab % 8 != 0) aligned.gemm = std::min(card.gemm, kUnaligned / card.peak);
   Layer layer(model, plan, aligned, traffic);
   const double share = static_cast<double>(model.vocab) / static_cast<double>(plan.tp);
   layer.train(plan.frozen.output, false);

@@ -30,7 +30,7 @@ double activation_bytes_of_layer(const Model& m, const Plan& plan, bool moe) {
   const double h = d(m.hidden), q = d(m.query_width()), kv = m.mla() ? q + d(m.value_width()) : 2.0 * d(m.kv_width());
   const double tp = d(plan.tp), spread = plan.sequence_parallel ? tp : 1;
   if (plan.recompute == Recompute::kFull) return 2 * h / spread;
-  const bool dropout = !plan.flash_attention(), eager = plan.transformers() && plan.runs_eagerly();
+  const bool dropout = !plan.flash_attention(), eager = plan.composes_layers();
   // norms' and GEMMs' inputs, masks
   double whole = m.blocks * (2 * h + 2 * h + 2 * h + 2 * h + (dropout ? 2 * h : 0));
   // RMSNorm by operations: the input in FP32, what it becomes before the weight, and after it; LayerNorm is one kernel.
@@ -142,7 +142,7 @@ StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, 
   }
   if (stage == 0) memory.activations += held * tokens * 2 * d(m.hidden) / (plan.sequence_parallel ? d(plan.tp) : 1);
   // BF16, and FP32 that its gradient replaces; PyTorch's cross entropy keeps the gradient of both beside.
-  const bool eager = plan.transformers() && plan.runs_eagerly();
+  const bool eager = plan.composes_layers();
   if (stage == plan.pp - 1)
     memory.logits =
         tokens * d(m.vocab) / d(plan.tp) * (1 + d(plan.mtp)) * (eager || plan.framework == "torchtitan" ? 12 : 6);

@@ -98,6 +98,8 @@ struct Plan {
   bool transformers() const { return framework == "transformers"; }
   // Hugging Face's models are not compiled unless their user does it.
   bool runs_eagerly() const { return eager < 0 ? transformers() : eager != 0; }
+  // transformers' layers as PyTorch runs them one operation after the other.
+  bool composes_layers() const { return transformers() && runs_eagerly(); }
   // PyTorch's own attention is FlashAttention-2 until today.
   bool flash2() const { return software < 2024 || framework == "torchtitan" || transformers(); }
   bool since(int year, int its_month) const { return software > year || (software == year && month >= its_month); }

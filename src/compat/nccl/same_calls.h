@@ -12,7 +12,7 @@ namespace weft::compat::nccl {
 // time is up. Thread: any.
 class SameCalls {
  public:
-  // Of all ranks of the group.
+  // Returns the one that all ranks of the group share.
   static std::shared_ptr<SameCalls> of(const stream::Group& group);
   explicit SameCalls(Rank ranks) : ranks_(ranks) {}
 

@@ -55,7 +55,7 @@ std::map<const std::byte*, std::size_t> registered;  // by the thread that regis
 
 }  // namespace
 
-// What NVIDIA's header calls in place of nvshmem_init and nvshmemx_init_attr, in C++.
+// NVIDIA's header calls these functions in place of nvshmem_init and nvshmemx_init_attr, in C++.
 struct nvshmemi_version_t {
   int major, minor, patch;
 };

@@ -5,7 +5,7 @@
 
 #include "api/pe.h"
 
-// What the C interfaces of one-sided libraries share (compat/shmem, compat/nvshmem): the rank of this process, its
+// This namespace has what compat/shmem and compat/nvshmem share: the rank of this process, its
 // memory, its waits, and collectives that end the process where their interface has no way to report a failure.
 namespace weft::compat::onesided {
 

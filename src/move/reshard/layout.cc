@@ -68,7 +68,7 @@ std::vector<std::int64_t> place_of(const Mesh& mesh, Rank rank) {
   if (mesh.ranks.empty()) return {};
   auto found =
       mesh.ranks.begin() + std::clamp<std::ptrdiff_t>(rank - mesh.ranks.front(), 0, std::ssize(mesh.ranks) - 1);
-  if (*found != rank) found = std::find(mesh.ranks.begin(), mesh.ranks.end(), rank);  // not ranks in a row
+  if (*found != rank) found = std::find(mesh.ranks.begin(), mesh.ranks.end(), rank);  // ranks are not consecutive
   if (found == mesh.ranks.end()) return {};
   std::int64_t at = found - mesh.ranks.begin();
   std::vector<std::int64_t> place(mesh.axes.size() + 1);  // one more: a mesh without axes is one rank

@@ -38,7 +38,7 @@ class Grid {
     if (end > width_) push({row + 1, row + 1 + p.count, 0, end - width_});
   }
 
-  // Sweeps over the rows; rectangles that begin in a row are put between those that have not ended.
+  // Sweeps over the rows; rectangles that begin at this row are put between those that have not ended.
   bool disjoint() {
     std::sort(all_.begin(), all_.end(), [](const Rectangle& a, const Rectangle& b) { return a.top < b.top; });
     std::vector<const Rectangle*> by_bottom;

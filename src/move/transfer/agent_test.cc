@@ -88,6 +88,10 @@ TEST_P(Pair, WhatWouldBeWrittenTwiceIsRefusedAndWhatIsReadMayRepeat) {
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().message, "local block 3 is written twice by one request");
   EXPECT_TRUE(a->make(Op::kRead, blocks, others, {.local_blocks = apart, .remote_blocks = named}));
+  // A third row shares the second one's elements, not the first one's, which reaches farther than both.
+  const Prepared hidden =
+      local({{mine.region, 0, 100, 300, 8}, {mine.region, 100, 100, 300, 2}, {mine.region, 150, 100, 300, 2}});
+  EXPECT_FALSE(a->make(Op::kRead, hidden, remote({{theirs.region, 0, 100, 100, 12}})));
   // Rows of one distance in each other's gaps, as layers of a cache, share nothing.
   const Prepared layers = local({{mine.region, 0, 100, 300, 4}, {mine.region, 100, 100, 300, 4}});
   EXPECT_TRUE(a->make(Op::kRead, layers, remote({{theirs.region, 0, 100, 100, 8}})));

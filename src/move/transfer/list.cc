@@ -1,6 +1,7 @@
 #include "move/transfer/list.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace weft::transfer {
@@ -115,19 +116,31 @@ bool rows_overlap(std::span<const Rows> rows) {
     return std::pair(a.region, a.begin) < std::pair(b.region, b.begin);
   };
   if (!sorted) std::ranges::sort(extents, before);
-  // Rows of one distance that lie in each other's gaps (layers of a cache) are apart; others that reach into each other
-  // are taken for overlapping, and looked at element by element before they are written.
-  for (std::size_t i = 1, far = 0; i < extents.size(); ++i) {
-    const Extent &widest = extents[far], &e = extents[i];
-    if (e.region == widest.region && e.begin < widest.end) {
-      const Rows &a = *widest.row, &b = *e.row;
-      const bool apart = a.count > 1 && (b.count == 1 || b.stride == a.stride) && [&] {
-        const Bytes place = (b.offset - a.offset) % a.stride;
-        return place >= a.bytes && place + b.bytes <= a.stride;
-      }();
-      if (!apart) return true;
+  // A cluster of rows within each other: all of one stride, or of one element, at places of a period that do not meet.
+  std::map<Bytes, Bytes> taken;  // begin and end of a row's element within the period
+  Bytes stride = 0, first = 0, end = 0;
+  std::uint32_t region = 0;
+  const auto place = [&](const Extent& e) {
+    const Bytes at = (e.begin - first) % stride, until = at + e.row->bytes;
+    const auto next = taken.lower_bound(at);
+    const bool free = until <= stride && (next == taken.end() || until <= next->first) &&
+                      (next == taken.begin() || std::prev(next)->second <= at);
+    if (free) taken.emplace(at, until);
+    return free;
+  };
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    const Extent& e = extents[i];
+    if (e.region != region || e.begin >= end || taken.empty()) {
+      taken.clear();
+      const Extent* const next = i + 1 < extents.size() ? &extents[i + 1] : nullptr;
+      if (next == nullptr || next->region != e.region || next->begin >= e.end) continue;  // alone, as most are
+      region = e.region, first = e.begin, end = e.end;
+      stride = e.row->count > 1 ? e.row->stride : e.row->bytes;
+    } else if (e.row->count > 1 && e.row->stride != stride) {
+      return true;
     }
-    if (e.region != widest.region || e.end > widest.end) far = i;
+    if (!place(e)) return true;
+    end = std::max(end, e.end);
   }
   return false;
 }

@@ -50,7 +50,7 @@ struct List {
   std::vector<std::shared_ptr<const Target>> targets;  // by row
   std::vector<std::int64_t> first;                     // number of the row's first element
   std::int64_t elements = 0;
-  bool overlaps = false;  // rows share bytes: such a list can be read, not written
+  bool overlaps = false;  // rows may share bytes: checked element by element before they are written
 
   struct Element {
     const Target* target = nullptr;
@@ -74,7 +74,8 @@ struct List {
 
 // Errors (bad input): the row leaves the region, its elements overlap, or one crosses pages.
 Status check_row(const Rows& row, const Target& target, const std::string& whose);
-// Whether two rows share a byte of a region. Rows that interleave count as sharing only where their elements meet.
+// Returns whether two rows may share a byte of a region. Rows of one stride that interleave (layers of a cache) do only
+// where their elements meet; of other rows within each other it is assumed.
 bool rows_overlap(std::span<const Rows> rows);
 // Errors (bad input): different numbers or sizes of elements, indices past the end, missing generations, bytes that
 // would be written twice.
