@@ -57,7 +57,7 @@ class Group {
   int device_of(Rank rank) const { return devices_[static_cast<std::size_t>(rank)]; }
   const exec::device::Geometry& geometry() const { return geometry_; }
   std::chrono::nanoseconds timeout() const { return timeout_; }
-  // Of one rank's region, with the table and the room for programs.
+  // Bytes of one rank's region, its table and its room for programs included.
   Bytes region_bytes() const { return room_begins() + Bytes{kProgramRoom}; }
   std::byte* region(Rank rank) const { return regions_[static_cast<std::size_t>(rank)]; }
   // The table of all regions' addresses, in the rank's own memory.
