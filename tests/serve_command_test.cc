@@ -67,7 +67,13 @@ TEST(Serve, BadInputIsOneLineThatNamesItAndStatusTwo) {
         {model + "--concurrency 1 --spread 2", "--spread 2"},
         {model + "--concurrency 1 --prefill 2:xp=1", "'xp=1' is none of tp="},
         {model + "--concurrency 1 --decode-engines 2", "needs --prefill"},
-        {model + "--concurrency 1 --tpot 5", "--tpot is for --best"},
+        {model + "--concurrency 1 --tpot -5", "--ttft and --tpot: milliseconds"},
+        {model + "--concurrency 1 --max-num-seqs 0", "--max-num-seqs 0: from 1"},
+        {model + "--concurrency 1 --max-num-batched-tokens -4", "--max-num-batched-tokens -4: 1 to"},
+        {model + "--concurrency 1 --gpu-memory-utilization 1.2", "--gpu-memory-utilization 1.2: a share"},
+        {model + "--concurrency 1 --urgent 2", "--urgent 2: a share"},
+        {model + "--best --urgent 0.1", "--urgent has no effect with --best"},
+        {model + "--best --prefill 2:tp=1", "--best finds the number of engines"},
         {model + "--best --concurrency 4", "--best looks for the load itself"},
         {model + "--best --percentile 75", "--percentile 75: 50, 90 or 99"},
         {model + "--trace /nowhere.csv", "/nowhere.csv"},
@@ -129,7 +135,11 @@ TEST(Serve, BestHoldsTheGoalAndGivesEveryLoserAReason) {
   EXPECT_GT(rows[0]["money_per_million_tokens"], 0);
   for (std::size_t i = 1; i < rows.size(); ++i) {
     EXPECT_NE(rows[i]["reason"], "") << rows[i];
-    if (rows[i]["fits"]) EXPECT_LE(rows[i]["output_tokens_per_s_per_gpu"], rows[0]["output_tokens_per_s_per_gpu"]);
+    if (!rows[i]["fits"]) continue;
+    const auto all = [](const json& row) {
+      return row["output_tokens_per_s_per_gpu"].get<double>() * row["gpus"].get<double>();
+    };
+    EXPECT_LE(all(rows[i]), all(rows[0]));
   }
   const json& frontier = report["frontier"];
   for (std::size_t i = 1; i < frontier.size(); ++i) {

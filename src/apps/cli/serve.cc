@@ -32,25 +32,15 @@ struct Pairing {
   const char* other;
   bool together;  // the option needs the other one; otherwise it excludes it
 };
-constexpr Pairing kPairings[] = {{"--ttft", "--best", true},
-                                 {"--tpot", "--best", true},
-                                 {"--percentile", "--best", true},
-                                 {"--top", "--best", true},
-                                 {"--max-concurrency", "--best", true},
-                                 {"--trace-rate", "--trace", true},
-                                 {"--prefix-cache", "--trace", true},
-                                 {"--restart", "--fault", true},
-                                 {"--accept", "--drafts", true},
-                                 {"--drafts", "--accept", true},
-                                 {"--timeline", "--best", false},
-                                 {"--router", "--best", false},
-                                 {"--tier", "--best", false},
-                                 {"--isl", "--trace", false},
-                                 {"--osl", "--trace", false},
-                                 {"--spread", "--trace", false},
-                                 {"--requests", "--trace", false},
-                                 {"--seed", "--trace", false},
-                                 {"--out", "--compare", true}};
+constexpr Pairing kPairings[] = {
+    {"--percentile", "--best", true},  {"--top", "--best", true},           {"--max-concurrency", "--best", true},
+    {"--trace-rate", "--trace", true}, {"--prefix-cache", "--trace", true}, {"--restart", "--fault", true},
+    {"--accept", "--drafts", true},    {"--drafts", "--accept", true},      {"--timeline", "--best", false},
+    {"--router", "--best", false},     {"--tier", "--best", false},         {"--isl", "--trace", false},
+    {"--osl", "--trace", false},       {"--spread", "--trace", false},      {"--requests", "--trace", false},
+    {"--seed", "--trace", false},      {"--urgent", "--trace", false},      {"--urgent", "--best", false},
+    {"--urgent", "--fault", false},    {"--ttft", "--fault", false},        {"--tpot", "--fault", false},
+    {"--out", "--compare", true}};
 
 Status check_options(const Spec& spec) {
   for (const Pairing& p : kPairings) {
@@ -69,6 +59,11 @@ Status check_options(const Spec& spec) {
   if (spec.typed("--rate") && spec.words.load.rate == 0)
     return bad_input("--rate 0: above 0 requests/s, at most 1000000");
   if (spec.typed("--requests") && spec.words.load.requests == 0) return bad_input("--requests 0: 1 to 10000000");
+  if (spec.typed("--max-num-batched-tokens") && spec.words.batch_tokens == 0)
+    return bad_input("--max-num-batched-tokens 0: from 1");
+  if (spec.typed("--max-num-seqs") && spec.words.batch_sequences == 0) return bad_input("--max-num-seqs 0: from 1");
+  if (spec.typed("--gpu-memory-utilization") && spec.words.memory_share == 0)
+    return bad_input("--gpu-memory-utilization 0: a share above 0, at most 1");
   return {};
 }
 
@@ -209,8 +204,9 @@ Command add_serve(CLI::App& app) {
                   "replicas of attention, each with its own requests: an engine has tp x pp x dp-attention GPUs")
       ->capture_default_str();
   sub->add_option("--replicas", w.replicas, "engines that share the load")->capture_default_str();
-  sub->add_option("--precision", w.plan.precision,
-                  "of weights: bf16, fp8, fp8_block, fp4, int4, int8, w8a16 (default: the model's)");
+  sub->add_option(
+      "--precision", w.plan.precision,
+      "of weights: bf16, fp8, fp8_block, fp4, int4, int8, w8a16 (default: the model's); several for --best: bf16,fp8");
   sub->add_option("--kv-dtype", w.plan.cache, "of keys and values: bf16 or fp8 (default: the engine's)");
   sub->add_option("--isl", w.load.input, "input tokens of a request")->transform(tokens())->capture_default_str();
   sub->add_option("--osl", w.load.output, "output tokens of a request")->transform(tokens())->capture_default_str();
@@ -235,11 +231,21 @@ Command add_serve(CLI::App& app) {
          "memory below the GPUs' that keeps blocks of prompts: a part and its bytes for each engine, e.g. dram:1T, "
          "nvme-gen5*4:8T; several times, the nearest first. Blocks are read where that is faster than computing")
       ->allow_extra_args(false);
+  sub->add_option("--urgent", w.load.urgent,
+                  "share of requests that go before the others (vLLM's priority -1; traces have a column priority)");
+  sub->add_option("--max-num-batched-tokens,--chunked-prefill-size,--max-num-tokens", w.batch_tokens,
+                  "tokens of an iteration at most (default: the engine's)");
+  sub->add_option("--max-num-seqs,--max-running-requests,--max-batch-size", w.batch_sequences,
+                  "sequences of an iteration at most, of each replica of attention (default: what the cache holds)");
+  sub->add_option("--gpu-memory-utilization,--mem-fraction-static", w.memory_share,
+                  "share of a card's memory, counted as the engine counts it (default: the engine's)");
   sub->add_option("--requests", w.load.requests, "requests that are served (default: enough for a steady state)");
   sub->add_option("--seed", w.load.seed, "of lengths and arrivals")->capture_default_str();
-  sub->add_option("--prefill", w.prefill,
-                  "prefill engines apart: 2:tp=4,ep=4, or auto:tp=4 for as many as decoding needs; the plan above is "
-                  "then of decode engines");
+  sub->add_option(
+      "--prefill", w.prefill,
+      "prefill engines apart: 2:tp=4,ep=4, or auto:tp=4 for as many as decoding needs; the plan above is "
+      "then of decode engines, and --replicas counts such pairs of pools. --best: off for one pool, auto:tp=4 "
+      "for this plan of prefill engines");
   sub->add_option("--decode-engines", w.decodes, "decode engines, with --prefill")->capture_default_str();
   sub->add_option("--fault", w.faults,
                   "what is broken, as in bench: nic:0/3=down, gpu:0/5=down, rank:2=slow:1.5x (docs/faults.md): what "
@@ -255,10 +261,13 @@ Command add_serve(CLI::App& app) {
   sub->add_option("--price", spec->prices,
                   "of a GPU-hour, in your currency: money per million output tokens; once, or once per machine")
       ->allow_extra_args(false);
-  sub->add_flag("--best", spec->best,
-                "every plan that fills the machine, its best load, and the frontier; sizes that are given stay");
-  sub->add_option("--ttft", w.ttft, "ms that --best allows");
-  sub->add_option("--tpot", w.tpot, "ms that --best allows");
+  sub->add_flag(
+      "--best", spec->best,
+      "every plan that fills the machine, in one pool and with prefill and decode apart, its best load and number "
+      "of tokens an iteration, and the frontier; sizes that are given stay");
+  sub->add_option("--ttft", w.ttft,
+                  "ms that a request may take to its first token: its goodput, and what --best allows");
+  sub->add_option("--tpot", w.tpot, "ms per further token");
   sub->add_option("--percentile", w.percentile, "of TTFT and TPOT that must hold: 50, 90 or 99")->capture_default_str();
   sub->add_option("--max-concurrency", w.most, "clients per engine that --best goes up to")->capture_default_str();
   sub->add_option("--top", spec->shown, "plans that --best prints")->capture_default_str();

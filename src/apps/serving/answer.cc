@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <sstream>
+#include <utility>
 
 #include "apps/serving/faults.h"
 #include "base/text.h"
@@ -64,6 +66,27 @@ Status read_tiers(const Words& words, Question& q) {
   return {};
 }
 
+// What the asker sets instead of the engine.
+Status read_limits(const Words& words, Question& q) {
+  constexpr std::int64_t kMost = 1 << 20;
+  if (words.batch_tokens < 0 || words.batch_tokens > kMost)
+    return bad_input("--max-num-batched-tokens {}: 1 to {}", words.batch_tokens, kMost);
+  if (words.batch_sequences < 0 || words.batch_sequences > kMost)
+    return bad_input("--max-num-seqs {}: 1 to {}", words.batch_sequences, kMost);
+  if (!(words.memory_share >= 0 && words.memory_share <= 1))
+    return bad_input("--gpu-memory-utilization {}: a share above 0, at most 1", words.memory_share);
+  if (words.batch_tokens > 0) {
+    q.engine.token_budget = static_cast<double>(words.batch_tokens);
+    q.limits += fmt::format(", {} tokens an iteration", words.batch_tokens);
+  }
+  if (words.batch_sequences > 0) {
+    q.engine.most_sequences = words.batch_sequences;
+    q.limits += fmt::format(", {} sequences at most", words.batch_sequences);
+  }
+  if (words.memory_share > 0) q.engine.memory_share = words.memory_share;
+  return {};
+}
+
 Status check_load(const Words& words) {
   const Load& l = words.load;
   const int given = (l.concurrency != 0 ? 1 : 0) + (l.rate != 0 ? 1 : 0) + (words.trace.empty() ? 0 : 1);
@@ -75,6 +98,10 @@ Status check_load(const Words& words) {
   constexpr std::int64_t kMost = 100'000'000;
   if (l.input < 1 || l.input > kMost) return bad_input("--isl {}: 1 to {} tokens", l.input, kMost);
   if (l.output < 1 || l.output > kMost) return bad_input("--osl {}: 1 to {} tokens", l.output, kMost);
+  if (!(words.ttft >= 0) || !(words.tpot >= 0)) return bad_input("--ttft and --tpot: milliseconds, not below 0");
+  if (words.percentile != 50 && words.percentile != 90 && words.percentile != 99)
+    return bad_input("--percentile {}: 50, 90 or 99", words.percentile);
+  if (!(l.urgent >= 0 && l.urgent <= 1)) return bad_input("--urgent {}: a share of requests from 0 to 1", l.urgent);
   if (!(l.spread > 0 && l.spread <= 1)) return bad_input("--spread {}: above 0 and at most 1", l.spread);
   if (l.requests < 0 || l.requests > 10'000'000) return bad_input("--requests {}: 1 to 10000000", l.requests);
   if (!(words.trace_scale > 0)) return bad_input("--trace-rate {}: a factor above 0", words.trace_scale);
@@ -103,12 +130,12 @@ Result<Question> understand(const Words& words) {
   WEFT_TRY(q.shape, load_shape(words.model));
   WEFT_TRY(q.engine, load_engine(words.engine, words.benchmark, !words.prefill.empty()));
   q.engine.drafts = words.drafts, q.engine.accept = words.accept;
+  WEFT_CHECK(read_limits(words, q));
+  q.goal = {words.ttft * 1e-3, words.tpot * 1e-3, static_cast<int>(words.percentile)};
   q.plan = words.plan;
   q.replicas = words.replicas;
   q.load = words.load;
   if (!words.prefill.empty()) {
-    if (words.replicas > 1)
-      return bad_input("--replicas {}: engines apart have --prefill and --decode-engines", words.replicas);
     WEFT_CHECK(read_prefill(words.prefill, q));
     q.decodes = words.decodes;
     if (q.decodes < 1) return bad_input("--decode-engines {}: a number from 1", q.decodes);
@@ -149,8 +176,8 @@ report::ServeRow row_of(const Question& q, const Point& p, double price) {
   if (q.prefill)
     row.plan = fmt::format("{} x ({}) for prefill, {} x ({}) for decode", q.prefills, describe(*q.prefill), q.decodes,
                            describe(q.plan));
-  else if (q.replicas > 1)
-    row.plan = fmt::format("{} x ({})", q.replicas, row.plan);
+  if (q.replicas > 1) row.plan = fmt::format("{} x ({})", q.replicas, row.plan);
+  row.plan += q.limits;
   row.ttft = in_ms(p.ttft), row.tpot = in_ms(p.tpot), row.end_to_end = in_ms(p.end_to_end);
   row.ttft_parts = {{"tokenising", p.text * 1e3},
                     {"queue", p.queue * 1e3},
@@ -176,6 +203,8 @@ report::ServeRow row_of(const Question& q, const Point& p, double price) {
   row.computing = p.computing * 1e3;
   for (const auto& [name, seconds] : p.reloading) row.reloading.emplace_back(name, seconds * 1e3);
   row.prefix_hits = p.prefix_hits, row.has_prefixes = q.load.prefixes != nullptr;
+  if (q.goal.asked()) row.kept = p.kept, row.goodput = p.kept * p.requests_per_second;
+  if (p.urgent_ttft) row.urgent_ttft = in_ms(*p.urgent_ttft), row.urgent_tpot = in_ms(*p.urgent_tpot);
   row.stable_rate = p.stable_rate;
   row.trace = !q.load.trace.empty();
   if (price > 0 && p.tokens_per_gpu > 0) row.money = price / 3600 / p.tokens_per_gpu * 1e6;
@@ -184,10 +213,31 @@ report::ServeRow row_of(const Question& q, const Point& p, double price) {
 
 namespace {
 
+// What --best looks at. Takes what is said of it out of the words.
+Result<Space> space_of(Words& words) {
+  Space space{.fixed = words.fixed, .batches = words.batch_tokens == 0};
+  if (words.plan.precision.find(',') != std::string::npos) {
+    std::istringstream all(words.plan.precision);
+    for (std::string one; std::getline(all, one, ',');) space.precisions.push_back(one);
+    words.plan.precision = space.precisions.front();
+  }
+  if (words.prefill == "off") {
+    space.apart = false;
+    words.prefill.clear();
+  } else if (!words.prefill.empty()) {
+    if (!words.prefill.starts_with("auto"))
+      return bad_input("--prefill {}: --best finds the number of engines: auto:tp=4, or off for one pool",
+                       words.prefill);
+    space.together = false;
+  }
+  if (words.replicas > 1) space.apart = space.apart && !space.fixed.replicas;
+  return space;
+}
+
 Result<report::ServeReport> head_of(Place& place, const Question& q, const Words& words) {
   WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine));
   WEFT_TRY(const Types types, types_of(q.shape, q.plan, q.engine, *kernels));
-  return report::ServeReport{
+  report::ServeReport report{
       .model = q.shape.name,
       .machine = words.on,
       .card = place.part(),
@@ -197,6 +247,8 @@ Result<report::ServeReport> head_of(Place& place, const Question& q, const Words
       .input = q.load.input,
       .output = q.load.output,
       .kernels = kernels->measured_part()};
+  report.goal_ttft = words.ttft, report.goal_tpot = words.tpot, report.percentile = words.percentile;
+  return report;
 }
 
 }  // namespace
@@ -241,32 +293,33 @@ Result<report::ServeReport> best_words(const cost::MachineView& machine, const W
   if (words.load.concurrency != 0 || words.load.rate != 0 || !words.trace.empty())
     return bad_input("--best looks for the load itself: no --concurrency, --rate or --trace");
   if (!words.faults.empty()) return bad_input("--fault is for one plan, not for --best");
-  if (!words.prefill.empty()) return bad_input("--best compares plans of one pool: no --prefill");
-  if (!(words.ttft >= 0) || !(words.tpot >= 0)) return bad_input("--ttft and --tpot: milliseconds, not below 0");
-  if (words.percentile != 50 && words.percentile != 90 && words.percentile != 99)
-    return bad_input("--percentile {}: 50, 90 or 99", words.percentile);
   if (words.most < 1 || words.most > 65536)
     return bad_input("--max-concurrency {}: 1 to 65536 clients per engine", words.most);
   words.load.concurrency = 1;
-  WEFT_TRY(const Question q, understand(words));
+  WEFT_TRY(Space space, space_of(words));
+  WEFT_TRY(Question q, understand(words));
+  space.prefill = std::exchange(q.prefill, std::nullopt);
   WEFT_TRY(Place place, Place::open(machine));
-  WEFT_TRY(
-      const BestPlans best,
-      best_serving(place, q, words.fixed, {words.ttft * 1e-3, words.tpot * 1e-3, static_cast<int>(words.percentile)},
-                   words.most, progress));
+  WEFT_TRY(const BestPlans best, best_serving(place, q, space, q.goal, words.most, progress));
+  if (!best.ranked.empty()) q.plan.precision = best.ranked.front().question.plan.precision;
   WEFT_TRY(report::ServeReport report, head_of(place, q, words));
   report.tried = best.tried;
-  report.goal_ttft = words.ttft, report.goal_tpot = words.tpot, report.percentile = words.percentile;
+  const auto row = [&](const Question& question, const Point& point) {
+    report::ServeRow said = row_of(question, point, words.price);
+    if (space.precisions.size() > 1) said.plan += ", " + question.plan.precision;
+    return said;
+  };
   for (const RankedPlan& r : best.ranked) {
-    report.rows.push_back(row_of(r.question, r.point, words.price));
+    report.rows.push_back(row(r.question, r.point));
     report.rows.back().reason = r.reason;
   }
   for (const RankedPlan& r : best.lost) {
-    report::ServeRow row{
-        .plan = describe(r.question.plan), .gpus = r.question.gpus(), .reason = r.reason, .fits = false};
-    report.rows.push_back(std::move(row));
+    report.rows.push_back(row(r.question, {}));
+    report::ServeRow& lost = report.rows.back();
+    lost.load.clear();
+    lost.gpus = r.question.gpus(), lost.reason = r.reason, lost.fits = false;
   }
-  for (const Frontier& f : best.frontier) report.frontier.push_back(row_of(f.question, f.point, words.price));
+  for (const Frontier& f : best.frontier) report.frontier.push_back(row(f.question, f.point));
   return report;
 }
 

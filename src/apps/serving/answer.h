@@ -24,15 +24,17 @@ struct Words {
   // Prefill engines apart from those of `plan`: "2:tp=4,ep=4", "auto:tp=1" (as many as decoding needs); empty:
   // together.
   std::string prefill;
-  int decodes = 1;                  // decode engines, where they are apart
-  double ttft = 0, tpot = 0;        // ms that --best must hold; 0: not asked
-  std::int64_t percentile = 50;     // of them
-  std::int64_t most = 512;          // clients per engine that --best goes up to
-  std::vector<std::string> faults;  // what is broken, as in weft bench
-  double restart = 300;             // s until engines with dead GPUs are back
-  int drafts = 0;                   // tokens that are guessed per step, each accepted with …
-  double accept = 0;                // … this probability if those before it are
-  bool benchmark = false;           // the engines' intervals as published benchmarks set them
+  int decodes = 1;                                     // decode engines, where they are apart
+  double ttft = 0, tpot = 0;                           // ms that --best must hold; 0: not asked
+  std::int64_t percentile = 50;                        // of them
+  std::int64_t most = 512;                             // clients per engine that --best goes up to
+  std::int64_t batch_tokens = 0, batch_sequences = 0;  // of an iteration at most; 0: the engine's own limits
+  double memory_share = 0;                             // of a card's memory that the engine uses; 0: its own
+  std::vector<std::string> faults;                     // what is broken, as in weft bench
+  double restart = 300;                                // s until engines with dead GPUs are back
+  int drafts = 0;                                      // tokens that are guessed per step, each accepted with …
+  double accept = 0;                                   // … this probability if those before it are
+  bool benchmark = false;                              // the engines' intervals as published benchmarks set them
 };
 
 // Errors (bad input): an unknown model or engine, no load or several, lengths and rates that are none, an empty trace.

@@ -87,7 +87,7 @@ TEST(Best, TheLoadIsFoundBetweenPowersOfTwoAndFixedSizesStay) {
   q.load = {.input = 1024, .output = 256};
   q.plan.tp = 2;
   const Goal goal{.tpot = 8.1e-3};
-  const auto best = best_serving(place(), q, {.tp = true}, goal, 512, {});
+  const auto best = best_serving(place(), q, {.fixed = {.tp = true}, .apart = false}, goal, 512, {});
   ASSERT_TRUE(best) << best.error().message;
   ASSERT_FALSE(best->ranked.empty());
   for (const RankedPlan& r : best->ranked) EXPECT_EQ(r.question.plan.tp, 2);
@@ -99,6 +99,76 @@ TEST(Best, TheLoadIsFoundBetweenPowersOfTwoAndFixedSizesStay) {
   const auto missed = answer(place(), more);
   ASSERT_TRUE(missed);
   EXPECT_GT(missed->tpot.median, goal.tpot) << clients;
+}
+
+TEST(Best, PrefillAndDecodeApartAreTriedAndAnswerAgainWhatTheyWereFoundWith) {
+  Question q = question();
+  q.shape = *load_shape("llama-3.1-70b");
+  q.plan.precision = "fp8";
+  q.load = {.input = 4096, .output = 512};
+  const Goal goal{.ttft = 0.5, .tpot = 20e-3};
+  const auto best = best_serving(place(), q, {.batches = false}, goal, 128, {});
+  ASSERT_TRUE(best) << best.error().message;
+  const auto apart =
+      std::ranges::find_if(best->ranked, [](const RankedPlan& r) { return r.question.prefill.has_value(); });
+  ASSERT_NE(apart, best->ranked.end());
+  EXPECT_LE(apart->question.gpus(), 8);
+  EXPECT_LE(apart->point.ttft.median, goal.ttft);
+  const auto again = answer(place(), apart->question);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->tokens_per_gpu, apart->point.tokens_per_gpu);
+  // Ranked by what the machine gives, GPUs that are left idle included.
+  double before = 1e300;
+  for (const RankedPlan& r : best->ranked) {
+    EXPECT_LE(r.point.tokens_per_gpu * r.question.gpus(), before);
+    before = r.point.tokens_per_gpu * r.question.gpus();
+  }
+  const auto one_pool = best_serving(place(), q, {.apart = false, .batches = false}, goal, 128, {});
+  ASSERT_TRUE(one_pool);
+  for (const RankedPlan& r : one_pool->ranked) EXPECT_FALSE(r.question.prefill);
+}
+
+TEST(Best, OtherLimitsOfAnIterationAreToldWhereTheyAreBetter) {
+  Question q = question();
+  q.load = {.input = 8192, .output = 64};
+  const Goal goal{.tpot = 20e-3, .percentile = 99};
+  const auto best = best_serving(place(), q, {.apart = false}, goal, 64, {});
+  ASSERT_TRUE(best) << best.error().message;
+  const auto limited =
+      std::ranges::find_if(best->ranked, [](const RankedPlan& r) { return !r.question.limits.empty(); });
+  ASSERT_NE(limited, best->ranked.end());
+  EXPECT_NE(limited->question.engine.token_budget, q.engine.token_budget);
+  EXPECT_EQ(&*limited, &best->ranked.front());
+}
+
+TEST(Point, PairsOfPoolsShareTheLoadEvenly) {
+  Question q = question();
+  q.prefill = q.plan;
+  q.decodes = 2;
+  q.load.concurrency = 32;
+  const auto one = answer(place(), q);
+  q.replicas = 2, q.load.concurrency = 64;
+  const auto two = answer(place(), q);
+  ASSERT_TRUE(one && two);
+  EXPECT_EQ(two->gpus, 2 * one->gpus);
+  EXPECT_DOUBLE_EQ(two->tpot.mean, one->tpot.mean);
+  EXPECT_DOUBLE_EQ(two->requests_per_second, 2 * one->requests_per_second);
+}
+
+TEST(Point, GoodputIsTheShareOfRequestsWithinTheGoal) {
+  Question q = question();
+  q.load = {.input = 512, .output = 128, .spread = 0.1, .rate = 40};
+  const auto any = answer(place(), q);
+  ASSERT_TRUE(any);
+  EXPECT_EQ(any->kept, 1);
+  q.goal = {.ttft = any->ttft.median};
+  const auto half = answer(place(), q);
+  ASSERT_TRUE(half);
+  EXPECT_NEAR(half->kept, 0.5, 0.02);
+  q.goal = {.tpot = 1e-9};
+  const auto none = answer(place(), q);
+  ASSERT_TRUE(none);
+  EXPECT_LT(none->kept, 0.02);  // requests of one token have no TPOT
 }
 
 TEST(Fit, PlansForAnyNumberOfGpusDivideTheModelOrSayWhatDoes) {

@@ -1,8 +1,11 @@
 #include "apps/serving/best.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
+
+#include "apps/serving/best_search.h"
 
 namespace weft::serving {
 namespace {
@@ -33,29 +36,12 @@ std::vector<Plan> plans_of(const Shape& shape, const Plan& like, const Fixed& fi
   return plans;
 }
 
-double at(const Quantiles& q, int percentile) { return percentile >= 99 ? q.p99 : percentile >= 90 ? q.p90 : q.median; }
-
-bool holds(const Point& p, const Goal& goal) {
-  return (goal.ttft <= 0 || at(p.ttft, goal.percentile) <= goal.ttft) &&
-         (goal.tpot <= 0 || at(p.tpot, goal.percentile) <= goal.tpot);
-}
-
-std::string misses(const Point& p, const Goal& goal) {
-  std::string text;
-  if (goal.ttft > 0 && at(p.ttft, goal.percentile) > goal.ttft)
-    text = fmt::format("TTFT {:.0f} ms at one client per engine, {:.0f} allowed", at(p.ttft, goal.percentile) * 1e3,
-                       goal.ttft * 1e3);
-  if (goal.tpot > 0 && at(p.tpot, goal.percentile) > goal.tpot)
-    text += fmt::format("{}TPOT {:.2f} ms at one client per engine, {:.2f} allowed", text.empty() ? "" : "; ",
-                        at(p.tpot, goal.percentile) * 1e3, goal.tpot * 1e3);
-  return text;
-}
-
 // What the winner has less of in a decode step, of the largest difference.
-std::string reason_of(const Point& p, const Point& best) {
-  const double share = p.tokens_per_gpu / best.tokens_per_gpu;
+std::string reason_of(const RankedPlan& plan, const Point& best, double share) {
   if (share > 0.97) return "as good as the first, within 3 %";
   std::string why = fmt::format("{:.0f} % of the first's tokens/s", 100 * share);
+  if (!plan.limit.empty()) return why + ": more clients " + plan.limit;
+  const Point& p = plan.point;
   const auto per_token = [](double seconds, const Point& x) { return seconds * x.gpus / std::max(1.0, x.batch); };
   double most = 0;
   const char* name = nullptr;
@@ -73,113 +59,125 @@ std::string reason_of(const Point& p, const Point& best) {
   return why;
 }
 
-void add_to_frontier(std::vector<Frontier>& frontier, const Question& q, const Point& p) {
-  const auto beats = [](const Point& a, const Point& b) {
-    return a.tokens_per_gpu >= b.tokens_per_gpu && a.tokens_per_user >= b.tokens_per_user;
-  };
-  if (std::ranges::any_of(frontier, [&](const Frontier& f) { return beats(f.point, p); })) return;
-  std::erase_if(frontier, [&](const Frontier& f) { return beats(p, f.point); });
-  frontier.push_back({q, p});
-}
-
-// One plan with more and more clients.
-class Search {
+// Serves the candidates and collects what it finds.
+class Comparison {
  public:
-  Search(Place& place, Question question, const Goal& goal, std::int64_t most, BestPlans& found)
-      : place_(place), q_(std::move(question)), goal_(goal), most_(most), found_(found) {}
-
-  // `beaten`: tokens/s per GPU that another plan has already.
-  RankedPlan run(double beaten) {
-    double before = 0;
-    std::int64_t bad = 0;
-    for (std::int64_t clients = 1; bad == 0; clients = std::min(2 * clients, most_)) {
-      const auto point = ask(clients);
-      if (!point) break;
-      const bool good = holds(*point, goal_);
-      if (!good && !best_ && clients == 1) reason_ = misses(*point, goal_);
-      if (!good) bad = clients;
-      const bool more = point->tokens_per_gpu >= before * 1.01;
-      before = point->tokens_per_gpu;
-      // A full cache, or a goal that is missed: more clients only wait longer.
-      if (!more || clients == most_) break;
+  Comparison(Place& place, const Question& asked, const Space& space, const Goal& goal, std::int64_t most)
+      : place_(place), asked_(asked), space_(space), goal_(goal), most_(most) {
+    asked_.prefill.reset();
+    asked_.load.rate = 0;
+    asked_.load.trace.clear();
+    const Rank gpus = space.fixed.replicas ? place.gpus() / asked.replicas : place.gpus();
+    const std::vector<std::string> as_asked{asked.plan.precision};
+    for (const std::string& precision : space.precisions.empty() ? as_asked : space.precisions) {
+      Plan like = asked.plan;
+      like.precision = precision;
+      for (Plan& plan : plans_of(asked.shape, like, space.fixed, gpus)) plans_.push_back(std::move(plan));
     }
-    // Rates grow with the clients: what is between them has less than the first that is too many.
-    if (best_ && bad > 0 && before > beaten) between(best_->question.load.concurrency / q_.replicas, bad);
-    if (best_) return *best_;
-    return {q_, {}, reason_};
   }
-  bool fits() const { return fits_; }
-  bool good() const { return best_.has_value(); }
+
+  std::size_t count() const {
+    return (space_.together ? plans_.size() : 0) + (space_.apart ? kPairs : 0) + (space_.batches ? kBatched : 0);
+  }
+  void together(const std::function<void()>& progress) {
+    for (const Plan& plan : plans_) {
+      if (plan.pp > 1 && fits_ && !space_.fixed.pp) continue;
+      progress();
+      Question q = asked_;
+      q.plan = plan;
+      if (!space_.fixed.replicas) q.replicas = place_.gpus() / q.plan.gpus();
+      add(std::move(q));
+    }
+  }
+  void apart(const std::function<void()>& progress) {
+    if (place_.gpus() < 2) return;
+    const auto worth = [&](const Plan& plan) { return plan.pp == 1 || !fits_ || space_.fixed.pp; };
+    std::vector<Plan> prefills, decodes;
+    std::ranges::copy_if(plans_, std::back_inserter(decodes), worth);
+    // Prefill engines have no replicas of attention: more engines do as well.
+    std::ranges::copy_if(decodes, std::back_inserter(prefills), [](const Plan& plan) { return plan.dp == 1; });
+    if (space_.prefill) prefills = {*space_.prefill};
+    for (Question& q : pairs_of_pools(place_, asked_, decodes, prefills, goal_, most_, kPairs)) {
+      progress();
+      add(std::move(q));
+    }
+  }
+  // The best plans with other limits of an iteration; one that is not better is not told.
+  void batches(const std::function<void()>& progress) {
+    sort();
+    const std::vector<RankedPlan> firsts(
+        found_.ranked.begin(), found_.ranked.begin() + std::min<std::ptrdiff_t>(std::ssize(found_.ranked), kBatched));
+    for (const RankedPlan& first : firsts) {
+      progress();
+      std::optional<RankedPlan> better;
+      for (const double budget : kBudgets) {
+        if (budget == asked_.engine.token_budget) continue;
+        Question q = first.question;
+        q.engine.token_budget = budget;
+        q.limits = fmt::format(", {:.0f} tokens an iteration", budget);
+        Search search(place_, std::move(q), goal_, most_, found_);
+        RankedPlan one = search.run(beaten_);
+        if (search.good() && of_machine(place_, one) > 1.01 * of_machine(place_, better ? *better : first))
+          better = std::move(one);
+      }
+      if (better) found_.ranked.push_back(std::move(*better));
+    }
+  }
+  Result<BestPlans> finish() && {
+    if (!fits_) {
+      if (!found_.lost.empty()) return bad_input("{}", found_.lost.back().reason);
+      WEFT_CHECK(check_plan(asked_.shape, asked_.plan));
+      return bad_input("no plan divides {} on {} GPUs", asked_.shape.name, place_.gpus());
+    }
+    sort();
+    for (std::size_t i = 1; i < found_.ranked.size(); ++i)
+      found_.ranked[i].reason = reason_of(found_.ranked[i], found_.ranked[0].point,
+                                          of_machine(place_, found_.ranked[i]) / of_machine(place_, found_.ranked[0]));
+    std::ranges::sort(found_.frontier, {}, [](const Frontier& f) { return f.point.tokens_per_user; });
+    return std::move(found_);
+  }
 
  private:
-  std::optional<Point> ask(std::int64_t clients) {
-    q_.load.concurrency = clients * q_.replicas;
-    auto point = answer(place_, q_);
-    if (!point) {
-      reason_ = point.error().message;
-      return std::nullopt;
-    }
-    fits_ = true;
-    ++found_.tried;
-    add_to_frontier(found_.frontier, q_, *point);
-    if (holds(*point, goal_) && (!best_ || point->tokens_per_gpu > best_->point.tokens_per_gpu))
-      best_ = RankedPlan{q_, *point, ""};
-    return *point;
+  static constexpr std::size_t kPairs = 8, kBatched = 3;
+  static constexpr double kBudgets[] = {2048, 4096, 16384};  // as engines' guides recommend to try
+
+  void add(Question q) {
+    Search search(place_, std::move(q), goal_, most_, found_);
+    RankedPlan one = search.run(beaten_);
+    fits_ = fits_ || search.fits();
+    if (search.good()) beaten_ = std::max(beaten_, one.point.tokens_per_gpu);
+    (search.good() ? found_.ranked : found_.lost).push_back(std::move(one));
   }
-  // To a sixteenth.
-  void between(std::int64_t good, std::int64_t bad) {
-    while (bad - good > std::max<std::int64_t>(1, good / 16)) {
-      const std::int64_t middle = (good + bad) / 2;
-      const auto point = ask(middle);
-      if (!point) return;
-      (holds(*point, goal_) ? good : bad) = middle;
-    }
+  void sort() {
+    std::ranges::stable_sort(found_.ranked, std::greater<>(),
+                             [&](const RankedPlan& r) { return of_machine(place_, r); });
   }
 
   Place& place_;
-  Question q_;
-  Goal goal_;
+  Question asked_;
+  const Space& space_;
+  const Goal& goal_;
   std::int64_t most_;
-  BestPlans& found_;
-  std::optional<RankedPlan> best_;
-  std::string reason_;
+  std::vector<Plan> plans_;
+  BestPlans found_;
   bool fits_ = false;
+  double beaten_ = 0;
 };
 
 }  // namespace
 
-Result<BestPlans> best_serving(Place& place, const Question& asked, const Fixed& fixed, const Goal& goal,
+Result<BestPlans> best_serving(Place& place, const Question& asked, const Space& space, const Goal& goal,
                                std::int64_t most, const std::function<void(std::size_t, std::size_t)>& progress) {
-  BestPlans found;
-  const Rank gpus = fixed.replicas ? place.gpus() / asked.replicas : place.gpus();
-  const std::vector<Plan> plans = plans_of(asked.shape, asked.plan, fixed, gpus);
-  bool fits = false;
-  double beaten = 0;
-  for (std::size_t i = 0; i < plans.size(); ++i) {
-    if (plans[i].pp > 1 && fits && !fixed.pp) break;
-    if (progress) progress(i + 1, plans.size());
-    Question q = asked;
-    q.prefill.reset();
-    q.plan = plans[i];
-    if (!fixed.replicas) q.replicas = place.gpus() / q.plan.gpus();
-    q.load.rate = 0;
-    q.load.trace.clear();
-    Search search(place, q, goal, most, found);
-    RankedPlan one = search.run(beaten);
-    fits = fits || search.fits();
-    if (search.good()) beaten = std::max(beaten, one.point.tokens_per_gpu);
-    (search.good() ? found.ranked : found.lost).push_back(std::move(one));
-  }
-  if (!fits) {
-    if (!found.lost.empty()) return bad_input("{}", found.lost.back().reason);
-    WEFT_CHECK(check_plan(asked.shape, asked.plan));
-    return bad_input("no plan divides {} on {} GPUs", asked.shape.name, place.gpus());
-  }
-  std::ranges::stable_sort(found.ranked, std::greater<>(), [](const RankedPlan& r) { return r.point.tokens_per_gpu; });
-  for (std::size_t i = 1; i < found.ranked.size(); ++i)
-    found.ranked[i].reason = reason_of(found.ranked[i].point, found.ranked[0].point);
-  std::ranges::sort(found.frontier, {}, [](const Frontier& f) { return f.point.tokens_per_user; });
-  return found;
+  Comparison comparison(place, asked, space, goal, most);
+  std::size_t at = 0;
+  const auto next = [&] {
+    ++at;
+    if (progress) progress(at, std::max(at, comparison.count()));
+  };
+  if (space.together) comparison.together(next);
+  if (space.apart) comparison.apart(next);
+  if (space.batches) comparison.batches(next);
+  return std::move(comparison).finish();
 }
 
 }  // namespace weft::serving

@@ -1,18 +1,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/serving/point.h"
 
 namespace weft::serving {
-
-// What users must get: a percentile of TTFT and TPOT below these. 0: not asked.
-struct Goal {
-  double ttft = 0, tpot = 0;  // s
-  int percentile = 50;        // 50, 90 or 99
-};
 
 // Which sizes of a plan are asked for and stay as they are.
 struct Fixed {
@@ -24,6 +19,7 @@ struct RankedPlan {
   Question question;  // with the replicas that fill the machine, and the concurrency of the point
   Point point;
   std::string reason;  // why it lost; of the first: empty
+  std::string limit;   // what more clients do to it: "miss TTFT"; empty: they bring no more tokens/s
 };
 struct Frontier {
   Question question;
@@ -37,12 +33,22 @@ struct BestPlans {
   int tried = 0;                   // points
 };
 
+// What is looked at.
+struct Space {
+  Fixed fixed;
+  std::vector<std::string> precisions;  // of weights; empty: that of the question's plan
+  bool together = true, apart = true;   // one pool; prefill and decode apart
+  std::optional<Plan> prefill;          // of prefill engines; none: every one
+  bool batches = true;                  // other numbers of tokens an iteration, for the best plans
+};
+
 // All plans that fill the machine: tp, attention-DP and EP in powers of two, two pipeline stages where nothing else
 // fits, but for the sizes that are fixed. Each with 1, 2, 4, … clients per engine up to `most`, then between the last
-// that holds the goal and the first that does not. `question`: the model, engine, precision, lengths and fixed sizes;
-// its load is not looked at. `progress`: called before each plan; may be empty. Errors (bad input): no plan fits, with
-// the reason.
-Result<BestPlans> best_serving(Place& place, const Question& question, const Fixed& fixed, const Goal& goal,
+// that holds the goal and the first that does not. Pairs of pools are chosen by the model's estimate of their steps,
+// the best few are served; then the best plans with other numbers of tokens an iteration. `question`: the model,
+// engine, lengths and fixed sizes; its load is not looked at. `progress`: called before each plan; may be empty. Errors
+// (bad input): no plan fits, with the reason.
+Result<BestPlans> best_serving(Place& place, const Question& question, const Space& space, const Goal& goal,
                                std::int64_t most,
                                const std::function<void(std::size_t plan, std::size_t plans)>& progress);
 

@@ -13,11 +13,17 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-void Scheduler::add(std::int64_t id, std::int64_t input, std::int64_t output, bool ready, Blocks blocks) {
+void Scheduler::add(std::int64_t id, std::int64_t input, std::int64_t output, bool ready, Blocks blocks, int priority) {
   if (idle()) read_ = false;
   if (!ready) pending_ += d(input);
   const bool scheduled = step_.engine().overlapped && running() > 0;  // the next iteration is already
-  incoming_.push_back({id, input, ready ? 0 : input, output, ready, blocks, 0, 0, iteration_ + (scheduled ? 1 : 0)});
+  incoming_.push_back(
+      {id, input, ready ? 0 : input, output, ready, blocks, 0, 0, iteration_ + (scheduled ? 1 : 0), priority});
+}
+
+bool Scheduler::batch_is_full() const {
+  const std::int64_t most = step_.engine().most_sequences * step_.plan().dp;
+  return most > 0 && running() + std::ssize(reading_) >= most;
 }
 
 bool Scheduler::has_room(const Prompt& p) const {
@@ -87,7 +93,7 @@ void Scheduler::join(const Prompt& p, std::int64_t left) {
   }
   if (left < 1) return leave(blocks, d(p.tokens), p.tokens + p.output);
   promised_ -= d(p.output - left);
-  decoding_.emplace(iteration_ + takes(left), Sequence{p.id, p.tokens, left, iteration_, blocks});
+  decoding_.emplace(iteration_ + takes(left), Sequence{p.id, p.tokens, left, iteration_, blocks, p.priority});
   context_ += d(p.tokens);
 }
 
@@ -102,14 +108,17 @@ void Scheduler::leave(Blocks blocks, double length, std::int64_t promised) {
 void Scheduler::preempt() {
   auto last = decoding_.begin();
   for (auto at = decoding_.begin(); at != decoding_.end(); ++at)
-    if (at->second.born >= last->second.born) last = at;
+    if (std::pair(at->second.priority, at->second.born) >= std::pair(last->second.priority, last->second.born))
+      last = at;
   const Sequence s = last->second;
   const double made = gives(d(iteration_ - s.born));
   context_ -= d(s.length) + made;
   leave(s.blocks, d(s.length) + made, s.length + s.output);
   const std::int64_t whole = std::min(s.output - 1, static_cast<std::int64_t>(std::llround(made)));
   pending_ += d(s.length + whole);
-  waiting_.push_front({s.id, s.length + whole, s.length + whole, s.output - whole, false, s.blocks});
+  Prompt again{s.id, s.length + whole, s.length + whole, s.output - whole, false, s.blocks};
+  again.priority = s.priority;
+  waiting_.insert(std::ranges::lower_bound(waiting_, s.priority, {}, &Prompt::priority), again);
   decoding_.erase(last);
   ++preemptions_;
 }
@@ -137,7 +146,8 @@ Result<bool> Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, 
     if (budget >= 1 && p.ready_at <= now) read(p);
   if (running() == 0 || interval() <= 1 || iteration_ >= look_) {
     while (!incoming_.empty() && (running() == 0 || incoming_.front().from <= iteration_)) {
-      waiting_.push_back(incoming_.front());
+      const Prompt& p = incoming_.front();
+      waiting_.insert(std::ranges::upper_bound(waiting_, p.priority, {}, &Prompt::priority), p);
       incoming_.pop_front();
     }
     look_ = iteration_ + interval();
@@ -146,7 +156,7 @@ Result<bool> Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, 
          (replicas > 1 || reading_.empty() || reading_.back().left == 0 || reading_.back().ready_at > now)) {
     Prompt p = waiting_.front();
     if (!p.ready && budget < 1) break;
-    if (!has_room(p)) break;
+    if (batch_is_full() || !has_room(p)) break;
     waiting_.pop_front();
     WEFT_CHECK(start(p, now, out));
     if (!p.ready && p.ready_at <= now) read(p);
@@ -308,7 +318,7 @@ class Cluster {
         const std::int64_t id = moving_.top().second;
         moving_.pop();
         const Request& r = requests_[static_cast<std::size_t>(id)];
-        give(decode_engine(), id, r.input + 1, r.output - 1, moved, true, {});
+        give(decode_engine(), id, r.input + 1, r.output - 1, moved, true, {}, r.priority);
         continue;
       }
       // Engines beside this one may send it requests: it does not run far ahead of them.
@@ -359,11 +369,11 @@ class Cluster {
   }
 
   void give(std::size_t engine, std::int64_t id, std::int64_t input, std::int64_t output, double now, bool ready,
-            Blocks blocks) {
+            Blocks blocks, int priority) {
     Running& e = engines_[engine];
     if (e.scheduler.idle()) e.free = std::max(e.free, now);
     ++e.load;
-    e.scheduler.add(id, input, output, ready, blocks);
+    e.scheduler.add(id, input, output, ready, blocks, priority);
   }
   void arrive(double now) {
     Request r = source_.next(now);
@@ -371,9 +381,9 @@ class Cluster {
     requests_.push_back(r);
     // A prefill engine makes the first token; the others are made where the cache goes.
     if (apart())
-      give(route(0, prefill_engines(), r), id, r.input, 1, now, false, {r.first_block, r.blocks});
+      give(route(0, prefill_engines(), r), id, r.input, 1, now, false, {r.first_block, r.blocks}, r.priority);
     else
-      give(route(0, engines_.size(), r), id, r.input, r.output, now, false, {r.first_block, r.blocks});
+      give(route(0, engines_.size(), r), id, r.input, r.output, now, false, {r.first_block, r.blocks}, r.priority);
   }
   void finish(std::int64_t id, double time) {
     Request& r = requests_[static_cast<std::size_t>(id)];

@@ -51,12 +51,12 @@ struct Blocks {
 
 // One engine: continuous batching by iterations. Each takes the running sequences' next tokens first, then as much of
 // waiting prompts as the token budget and the cache leave (an engine that does not mix takes prompts alone, first).
-// A sequence whose next token has no room is preempted: the last one to start goes back to the queue and is computed
-// again; an engine that does not evict starts a request only where all its tokens will have room. Sequences are kept by
-// the iteration in which they finish, so an iteration costs the same for any batch, and iterations that only decode are
-// taken together until something else happens. An engine that schedules an iteration while the one before runs takes
-// what comes meanwhile into the iteration after that. With drafts each iteration gives every sequence the mean number
-// of tokens.
+// A sequence whose next token has no room is preempted: the last one to start, of those with the lowest priority, goes
+// back to the queue and is computed again; an engine that does not evict starts a request only where all its tokens
+// will have room. Sequences are kept by the iteration in which they finish, so an iteration costs the same for any
+// batch, and iterations that only decode are taken together until something else happens. An engine that schedules an
+// iteration while the one before runs takes what comes meanwhile into the iteration after that. With drafts each
+// iteration gives every sequence the mean number of tokens.
 class Scheduler {
  public:
   // `tokens`: that the cache holds, of all replicas. Requires: > 0.
@@ -76,7 +76,9 @@ class Scheduler {
   double held() const { return held_ + leased(); }
 
   // Puts a request into the queue; its prompt is computed already when `ready`.
-  void add(std::int64_t id, std::int64_t input, std::int64_t output, bool ready = false, Blocks blocks = {});
+  // `priority`: lower goes first, in the order of arrival where it is the same.
+  void add(std::int64_t id, std::int64_t input, std::int64_t output, bool ready = false, Blocks blocks = {},
+           int priority = 0);
   bool idle() const { return incoming_.empty() && waiting_.empty() && reading_.empty() && decoding_.empty(); }
 
   struct Event {
@@ -109,10 +111,12 @@ class Scheduler {
     std::uint32_t hits = 0;  // of its blocks, that were there
     double ready_at = 0;     // s; its blocks from a lower tier are there
     std::int64_t from = 0;   // the first iteration that it can be in
+    int priority = 0;
   };
   struct Sequence {
     std::int64_t id, length, output, born;  // length at `born`, the iteration of its first token here
     Blocks blocks = {};
+    int priority = 0;
   };
   struct Below {
     PrefixCache cache;
@@ -125,6 +129,7 @@ class Scheduler {
   void join(const Prompt& prompt, std::int64_t left);
   void leave(Blocks blocks, double length, std::int64_t promised);
   bool has_room(const Prompt& prompt) const;
+  bool batch_is_full() const;
   // Tokens of blocks that requests share with the cache.
   double shared(std::uint32_t blocks) const {
     return cache_ ? static_cast<double>(blocks * cache_->block_tokens()) : 0;

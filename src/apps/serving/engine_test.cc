@@ -191,6 +191,34 @@ TEST(Engine, TheCacheIsNeverFullerThanItIsAndPreemptedRequestsStillFinish) {
   EXPECT_LE(roomy.seconds, r.seconds);
 }
 
+TEST(Engine, UrgentRequestsAreStartedFirstAndPreemptedLast) {
+  Question q = question();
+  q.load = {.input = 100, .output = 400, .urgent = 0.2, .concurrency = 64, .requests = 512};
+  const serving::Run r = run(q, 8000);
+  ASSERT_EQ(r.done.size(), 512u);
+  EXPECT_GT(r.preemptions, 0);
+  double urgent = 0, others = 0, urgents = 0;
+  for (const Request& x : r.done) {
+    (x.priority < 0 ? urgent : others) += x.started - x.arrival;
+    urgents += x.priority < 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(urgents / 512, 0.2, 0.06);
+  EXPECT_LT(urgent / urgents, 0.3 * others / (512 - urgents));
+}
+
+TEST(Engine, NoMoreSequencesRunThanTheEngineMayTake) {
+  Question q = question();
+  q.load = {.input = 100, .output = 100, .concurrency = 64};
+  const double all = run(q, 1e6).batch;
+  q.engine.most_sequences = 16;
+  const serving::Run r = run(q, 1e6);
+  EXPECT_GT(all, 32);
+  EXPECT_LE(r.batch, 16);
+  EXPECT_GT(r.batch, 14);
+  q.engine.most_sequences = 8, q.plan.dp = 2;  // of each replica
+  EXPECT_GT(run(q, 1e6).batch, 14);
+}
+
 TEST(Engine, AClosedLoopHoldsLittlesLaw) {
   // Clients = rate x time in the system, over the whole run but for its end, when clients are done.
   Question q = question();

@@ -32,6 +32,7 @@ struct Engine {
   std::string name, kernels, release;  // release: in words, where its behaviour is not that of all releases
   std::vector<std::string> vendors;    // whose cards it runs on, as the catalogue's titles begin
   double token_budget = 8192;          // tokens of an iteration at most
+  std::int64_t most_sequences = 0;     // … sequences of a replica of attention; 0: what the cache holds
   bool mixed = true;                   // prefill and decode share iterations; otherwise a prefill runs alone
   bool overlapped = true;              // the host prepares an iteration while the GPU runs the one before
   double overlapped_share = 1;         // of the host's time, which is then the longest of its processes

@@ -269,6 +269,17 @@ TEST(Trace, PublishedFormsAreReadWithOrWithoutAByteOrderMark) {
   }
 }
 
+TEST(Trace, PrioritiesOfRequestsAreRead) {
+  for (const char* text : {"arrival_s,input_tokens,output_tokens,priority\n0,374,44,0\n4.5,396,109,-2\n",
+                           "{\"timestamp\": 0, \"input_length\": 374, \"output_length\": 44}\n"
+                           "{\"timestamp\": 4500, \"input_length\": 396, \"output_length\": 1, \"priority\": -2}\n"}) {
+    const auto t = parse_trace("t", text, 1);
+    ASSERT_TRUE(t) << text << t.error().message;
+    EXPECT_EQ(t->requests[0].priority, 0);
+    EXPECT_EQ(t->requests[1].priority, -2);
+  }
+}
+
 TEST(Trace, AFaultNamesLineKeyAndValue) {
   const std::string head = "arrival_s,input_tokens,output_tokens\n0,100,10\n";
   for (const auto& [text, said] :
@@ -279,6 +290,8 @@ TEST(Trace, AFaultNamesLineKeyAndValue) {
         {head + "1,0,20\n", "t:3: 0 input tokens: 1 to 100000000"},
         {head + "1,200000000,20\n", "t:3: 200000000 input tokens: 1 to 100000000"},
         {head + "1,200\n", "t:3: 2 columns, not 3"},
+        {"arrival_s,input_tokens,priority\n0,10,high\n", "t:2: priority 'high' is not a whole number"},
+        {R"({"timestamp": 0, "input_length": 4, "priority": 0.5})", "t:1: priority: 0.5 is no whole number"},
         {"input_tokens,output_tokens\n1,2\n", "t:2: no arrival (arrival_s"},
         {"arrival_s;input_tokens\n0;1\n", "t:1: no JSON, and no column of a CSV names input tokens"},
         {"\xFF\xFE"

@@ -132,23 +132,32 @@ std::string what_fits(Place& place, const Question& q, const std::function<std::
   return fmt::format("{}", fmt::join(ways, ", or with "));
 }
 
-Result<int> matching_prefills(Place& place, const Question& q) {
+Result<Matching> match_prefills(Place& place, const Question& q) {
   WEFT_TRY(const Ready prefill, prepare(place, q, *q.prefill));
   WEFT_TRY(const Ready decode, prepare(place, q, q.plan));
   const auto input = static_cast<double>(q.load.input), output = static_cast<double>(q.load.output);
   // A prefill engine reads full iterations; a decode engine has its share of the clients, half through their answers.
   const double prompts = std::max(1.0, std::floor(q.engine.token_budget * q.prefill->dp * q.prefill->pp / input));
+  Matching found;
   WEFT_TRY(const Parts reading,
            (*prefill.step)({.prefills = prompts, .prefill_tokens = prompts * input, .outputs = prompts}));
-  double rate = q.load.rate;
-  if (rate <= 0) {
-    const double clients = static_cast<double>(q.load.concurrency) / q.decodes;
+  found.reading = reading.total();
+  found.rate = q.load.rate / q.replicas;
+  if (q.load.concurrency > 0) {
+    const double all = static_cast<double>(q.load.concurrency) / q.replicas, clients = all / q.decodes;
     WEFT_TRY(const Parts step,
              (*decode.step)({.decodes = clients, .context = clients * (input + output / 2), .outputs = clients}));
-    rate = static_cast<double>(q.load.concurrency) / (output * step.total() + reading.total());
+    found.step = step.total();
+    found.rate = all / (output / q.engine.tokens_per_step() * step.total() + reading.total());
   }
+  found.prefills = found.rate * reading.total() / prompts;
+  return found;
+}
+
+Result<int> matching_prefills(Place& place, const Question& q) {
   constexpr double kMost = 64;  // engines
-  return static_cast<int>(std::clamp(std::round(rate * reading.total() / prompts), 1.0, kMost));
+  WEFT_TRY(const Matching found, match_prefills(place, q));
+  return static_cast<int>(std::clamp(std::round(found.prefills), 1.0, kMost));
 }
 
 namespace {
@@ -156,7 +165,9 @@ namespace {
 // The load of one engine, where several do the same.
 Load share_of(const Question& q) {
   Load share = q.load;
-  if (q.prefill || q.replicas <= 1 || q.load.router) return share;
+  if (q.routed() && share.requests == 0 && share.rate > 0)  // as many for each as one alone would have
+    share.requests = Source(share).count() * std::min(q.replicas, 32);
+  if (q.replicas <= 1 || q.routed()) return share;
   if (share.concurrency > 0)
     share.concurrency = std::max<std::int64_t>(1, (share.concurrency + q.replicas - 1) / q.replicas);
   share.rate /= q.replicas;
@@ -213,6 +224,21 @@ Status add_reloads(const Question& q, StepModel& step, const std::vector<LowerTi
   return {};
 }
 
+// The same of the requests that go first, where not all have one priority.
+template <class Ttft, class Tpot>
+void add_urgent(const std::vector<Request>& done, const Load& share, Ttft&& ttft, Tpot&& tpot, Point& p) {
+  const auto [least, most] = std::ranges::minmax(done, {}, &Request::priority);
+  if (least.priority == most.priority) return;
+  std::vector<Request> urgent, longer;
+  for (const Request& r : done) {
+    if (r.priority != least.priority) continue;
+    urgent.push_back(r);
+    if (r.output > 1) longer.push_back(r);
+  }
+  p.urgent_ttft = spread_of(urgent, share, ttft);
+  p.urgent_tpot = spread_of(longer, share, tpot);
+}
+
 // The times and rates that users see of a run.
 void add_times(const Question& q, const Load& share, const Run& run, Point& p) {
   const double response = q.engine.first_response;
@@ -220,13 +246,20 @@ void add_times(const Question& q, const Load& share, const Run& run, Point& p) {
   const double group = static_cast<double>(q.engine.stream_interval - 1);
   const auto grouped = [&](const Request& r) { return std::min(group, static_cast<double>(r.output - 1)) * r.tpot(); };
   const auto text = [&](const Request& r) { return q.engine.tokenise * static_cast<double>(r.input); };
-  p.ttft = spread_of(run.done, share, [&](const Request& r) { return r.ttft() + grouped(r) + response + text(r); });
+  const auto ttft = [&](const Request& r) { return r.ttft() + grouped(r) + response + text(r); };
+  p.ttft = spread_of(run.done, share, ttft);
   std::vector<Request> longer;
   for (const Request& r : run.done)
     if (r.output > 1) longer.push_back(r);
-  p.tpot = spread_of(longer, share, [&](const Request& r) {
-    return (r.finished - r.first - grouped(r)) / static_cast<double>(r.output - 1);
+  const auto tpot = [&](const Request& r) {
+    return (r.finished - r.first - grouped(r)) / static_cast<double>(std::max<std::int64_t>(1, r.output - 1));
+  };
+  p.tpot = spread_of(longer, share, tpot);
+  p.kept = mean_of(run.done, share, [&](const Request& r) {
+    const bool in_time = q.goal.ttft <= 0 || ttft(r) <= q.goal.ttft;
+    return in_time && (q.goal.tpot <= 0 || r.output <= 1 || tpot(r) <= q.goal.tpot) ? 1.0 : 0.0;
   });
+  add_urgent(run.done, share, ttft, tpot, p);
   p.end_to_end =
       spread_of(run.done, share, [&](const Request& r) { return r.finished - r.arrival + response + text(r); });
   p.queue = mean_of(run.done, share, [](const Request& r) { return r.started - r.arrival; });
@@ -241,7 +274,7 @@ Point point_of(const Question& q, const Load& share, const Run& run) {
   add_times(q, share, run, p);
   double outputs = 0, inputs = 0;
   for (const Request& r : run.done) outputs += static_cast<double>(r.output), inputs += static_cast<double>(r.input);
-  const double engines = q.prefill || q.load.router ? 1 : q.replicas;
+  const double engines = q.routed() ? 1 : q.replicas;
   p.gpus = q.gpus();
   if (run.seconds > 0) {
     p.tokens_per_gpu = outputs * engines / run.seconds / p.gpus;
@@ -280,7 +313,7 @@ Result<Point> answer(Place& place, const Question& asked) {
     return tl::make_unexpected(refuse(place, q, q.plan, decode).error());
   Ready prefill;
   Pools pools{.decode = decode.step.get(), .prefills = 0, .decodes = 1, .decode_tokens = decode.tokens};
-  if (!q.prefill && q.load.router) pools.decodes = q.replicas;
+  if (q.routed()) pools.decodes = q.replicas;
   if (q.prefill) {
     WEFT_TRY(prefill, prepare(place, q, *q.prefill));
     if (prefill.memory.cache() <= 0 || (q.load.trace.empty() && prefill.tokens < length))
@@ -308,7 +341,7 @@ Result<Point> answer(Place& place, const Question& asked) {
     p.stable_rate = overloaded_by_trace(run);
   }
   if (q.record) p.run = std::make_shared<const Run>(std::move(run));
-  if (p.stable_rate) *p.stable_rate *= q.prefill || q.load.router ? 1 : q.replicas;
+  if (p.stable_rate) *p.stable_rate *= q.routed() ? 1 : q.replicas;
   return p;
 }
 

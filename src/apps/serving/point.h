@@ -9,19 +9,32 @@
 
 namespace weft::serving {
 
+// What users must get: TTFT and TPOT below these; 0: not asked. A plan holds it by a percentile.
+struct Goal {
+  double ttft = 0, tpot = 0;  // s
+  int percentile = 50;        // 50, 90 or 99
+  bool asked() const { return ttft > 0 || tpot > 0; }
+};
+
 // One question: a model on engines of a machine under a load.
 struct Question {
   Shape shape;
   Plan plan;                      // of the engine, or of decode engines
   std::optional<Plan> prefill;    // of prefill engines, where the two are apart
   int prefills = 1, decodes = 1;  // engines, where the two are apart; 0 prefill engines: as many as decoding needs
-  int replicas = 1;               // engines that share the load evenly, where they are not apart
+  int replicas = 1;               // engines, or such pairs of pools, that share the load evenly
   Engine engine;
   Load load;
   bool record = false;  // keep the run
+  std::string limits;   // of an iteration, in words, where they are not the engine's own
+  Goal goal;            // what a request must keep to count for the goodput
   double slow = 1;      // how many times as long a broken GPU computes, and so its engine
 
-  Rank gpus() const { return prefill ? prefills * prefill->gpus() + decodes * plan.gpus() : replicas * plan.gpus(); }
+  // Of one of the replicas.
+  Rank unit() const { return prefill ? prefills * prefill->gpus() + decodes * plan.gpus() : plan.gpus(); }
+  Rank gpus() const { return replicas * unit(); }
+  // The load is simulated on all replicas, which a router chooses among; otherwise on one with its share.
+  bool routed() const { return load.router && !prefill; }
 };
 
 struct Quantiles {
@@ -36,9 +49,11 @@ struct Point {
   double tokens_per_gpu = 0, tokens_per_user = 0;  // output tokens/s
   double input_per_gpu = 0;                        // input tokens/s
   double requests = 0, requests_per_second = 0;
-  Parts decode;      // of a decode iteration
-  double step = 0;   // s of it
-  double batch = 0;  // sequences that decode in an iteration
+  double kept = 1;                                    // share of requests that keep the goal
+  std::optional<Quantiles> urgent_ttft, urgent_tpot;  // of those of the lowest priority number, where there are several
+  Parts decode;                                       // of a decode iteration
+  double step = 0;                                    // s of it
+  double batch = 0;                                   // sequences that decode in an iteration
   double cache_used = 0;
   double prefix_hits = 0;                    // share of the prompts' tokens that were cached
   double reloaded = 0, faster_computed = 0;  // … that came from a lower tier; that were in one but computed sooner
@@ -71,7 +86,14 @@ class Place {
   std::map<std::string, kernels::Kernels> kernels_;
 };
 
-// Prefill engines whose rate matches what the decode engines use up at a full load. Errors: those of answer.
+// Prefill engines beside the decode engines of one pair of pools at a full load: as many (not rounded) as compute what
+// those use up, and the seconds of a full iteration of each. Errors: those of answer.
+struct Matching {
+  double prefills = 0, reading = 0, step = 0;
+  double rate = 0;  // requests/s of one pair of pools
+};
+Result<Matching> match_prefills(Place& place, const Question& question);
+// The same rounded, from 1 to 64.
 Result<int> matching_prefills(Place& place, const Question& question);
 
 // Errors (bad input): a plan that does not divide, needs more GPUs than the machine has, or does not fit into memory

@@ -55,6 +55,7 @@ Request Source::next(double now) {
   } else {
     r.input = length(load_->input);
     r.output = length(load_->output);
+    if (load_->urgent > 0) r.priority = uniform() < load_->urgent ? -1 : 0;
     r.arrival = load_->concurrency > 0 ? now : arrival_;
   }
   ++made_;
@@ -101,6 +102,7 @@ Result<ReadTrace> parse_trace(const std::string& file, const std::string& text, 
     }
     Request r;
     r.input = asked.input, r.output = asked.output, r.arrival = asked.arrival, r.line = asked.line;
+    r.priority = asked.priority;
     r.first_block = i == 0 ? 0 : read.ends[i - 1];
     r.blocks = static_cast<std::uint32_t>(read.ends[i] - r.first_block);
     trace.requests.push_back(r);

@@ -21,6 +21,7 @@ struct Request {
   double finished = -1;
   double moved = 0;  // s that its cache took from the prefill pool to the decode pool
   int preempted = 0;
+  int priority = 0;               // lower goes first, as vLLM counts
   std::uint32_t line = 0;         // of a trace's file
   std::uint64_t first_block = 0;  // of its prompt, in Load::prefixes
   std::uint32_t blocks = 0;
@@ -38,6 +39,7 @@ enum class Router : std::uint8_t { kFewest, kRoundRobin, kPrefixes };
 struct Load {
   std::int64_t input = 1024, output = 1024;             // tokens; the longest, see spread
   double spread = 1;                                    // lengths are uniform between spread × length and length
+  double urgent = 0;                                    // share of requests of priority -1, the others have 0
   std::int64_t concurrency = 0;                         // clients; 0: rate or trace
   double rate = 0;                                      // requests/s
   bool even = false;                                    // … all as far apart, else at random

@@ -49,7 +49,23 @@ nlohmann::json json_of(const ServeRow& row) {
                          {"prompt_reloading_ms", named(row.reloading)},
                          {"money_per_million_tokens", row.money}};
   if (row.stable_rate) json["stable_rate"] = *row.stable_rate;
+  if (row.kept) json["goal_kept"] = *row.kept, json["goodput_requests_per_s"] = *row.goodput;
+  if (row.urgent_ttft)
+    json["urgent"] = {{"ttft_ms", json_of(*row.urgent_ttft)}, {"tpot_ms", json_of(*row.urgent_tpot)}};
   return json;
+}
+
+std::string goal_in_words(const ServeReport& report) {
+  std::string goal;
+  if (report.goal_ttft > 0) goal += fmt::format(" with TTFT up to {:.0f} ms", report.goal_ttft);
+  if (report.goal_tpot > 0)
+    goal += fmt::format("{} TPOT up to {:.4g} ms", goal.empty() ? " with" : " and", report.goal_tpot);
+  return goal;
+}
+
+std::string line_of(std::string_view name, const ServeSpread& s) {
+  if (s.mean <= 0) return fmt::format("{:<22} {:>10} {:>10} {:>10} {:>10}\n", name, "-", "-", "-", "-");
+  return fmt::format("{:<22} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f}\n", name, s.mean, s.median, s.p90, s.p99);
 }
 
 std::string in_words(const ServeFault& f, const ServeRow& whole) {
@@ -104,9 +120,12 @@ std::string in_words(const ServeReport& report) {
                                                                   report.kernels, report.card));
   text += fmt::format("{:<22} {:>10} {:>10} {:>10} {:>10}\n", "ms", "mean", "median", "90 %", "99 %");
   for (const auto& [name, s] : {std::pair{"TTFT", &row.ttft}, {"TPOT", &row.tpot}, {"whole answer", &row.end_to_end}})
-    text += s->mean <= 0 ? fmt::format("{:<22} {:>10} {:>10} {:>10} {:>10}\n", name, "-", "-", "-", "-")
-                         : fmt::format("{:<22} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f}\n", name, s->mean, s->median,
-                                       s->p90, s->p99);
+    text += line_of(name, *s);
+  if (row.urgent_ttft)
+    text += line_of("TTFT, of urgent ones", *row.urgent_ttft) + line_of("TPOT, of urgent ones", *row.urgent_tpot);
+  if (row.kept)
+    text += fmt::format("\nGoodput{}: {:.4g} requests/s, {:.1f} % of them.\n", goal_in_words(report), *row.goodput,
+                        100 * *row.kept);
   text += fmt::format("\n{:<22} {:>10} {:>7}\n", "part of TTFT", "ms", "share %");
   for (const auto& [name, ms] : row.ttft_parts)
     text += fmt::format("{:<22} {:>10.2f} {:>7.1f}\n", name, ms, row.ttft.mean > 0 ? 100 * ms / row.ttft.mean : 0);
@@ -136,15 +155,15 @@ std::string in_words(const ServeReport& report) {
 }
 
 std::string best_in_words(const ServeReport& report, std::size_t shown) {
-  const auto line = [](const ServeRow& r, std::string_view rank) {
+  const auto at = [&](const ServeSpread& s) {
+    return report.percentile >= 99 ? s.p99 : report.percentile >= 90 ? s.p90 : s.median;
+  };
+  const auto line = [&](const ServeRow& r, std::string_view rank) {
     return fmt::format("{:>4} {:>11.0f} {:>9.1f} {:>9.0f} {:>9.2f} {:>8} {:<30} {:<14} {}\n", rank, r.tokens_per_gpu,
-                       r.tokens_per_user, r.ttft.mean, r.tpot.mean, r.money > 0 ? fmt::format("{:.3f}", r.money) : "-",
+                       r.tokens_per_user, at(r.ttft), at(r.tpot), r.money > 0 ? fmt::format("{:.3f}", r.money) : "-",
                        r.plan, r.load, r.reason);
   };
-  std::string goal;
-  if (report.goal_ttft > 0) goal += fmt::format(" with TTFT up to {:.0f} ms", report.goal_ttft);
-  if (report.goal_tpot > 0)
-    goal += fmt::format("{} TPOT up to {:.4g} ms", goal.empty() ? " with" : " and", report.goal_tpot);
+  std::string goal = goal_in_words(report);
   if (!goal.empty()) goal += fmt::format(" at {} %", report.percentile);
   const std::size_t good = static_cast<std::size_t>(
       std::count_if(report.rows.begin(), report.rows.end(), [](const ServeRow& r) { return r.fits; }));
@@ -158,11 +177,14 @@ std::string best_in_words(const ServeReport& report, std::size_t shown) {
         "The best plan for {} ({}) by {} on {}{} is {} with {}: {:.0f} output tokens/s per GPU, {:.0f} per user.\n",
         report.model, report.precision, report.engine, report.machine, goal, first.plan, first.load,
         first.tokens_per_gpu, first.tokens_per_user);
-    text += fmt::format("{} points tried; {} input and {} output tokens; {} plans hold the goal, {} do not.\n\n",
-                        report.tried, report.input, report.output, good, report.rows.size() - good);
+    text += fmt::format(
+        "{} points tried; {} input and {} output tokens; times in ms; {} plans hold the goal, {} do not.\n\n",
+        report.tried, report.input, report.output, good, report.rows.size() - good);
   }
-  const std::string head = fmt::format("{:>4} {:>11} {:>9} {:>9} {:>9} {:>8} {:<30} {:<14} {}\n", "rank", "tok/s/GPU",
-                                       "tok/s/usr", "TTFT ms", "TPOT ms", "price/M", "plan", "load", "why it lost");
+  const std::string head =
+      fmt::format("{:>4} {:>11} {:>9} {:>9} {:>9} {:>8} {:<30} {:<14} {}\n", "rank", "tok/s/GPU", "tok/s/usr",
+                  fmt::format("TTFT p{}", report.percentile), fmt::format("TPOT p{}", report.percentile), "price/M",
+                  "plan", "load", "why it lost");
   text += head;
   for (std::size_t i = 0; i < good && i < shown; ++i) text += line(report.rows[i], fmt::format("{}", i + 1));
   for (std::size_t i = good; i < report.rows.size() && i < good + shown; ++i)

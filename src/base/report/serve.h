@@ -29,7 +29,10 @@ struct ServeRow {
   double capacity = 0;
   double cache_tokens = 0, cache_used = 0;  // share
   std::int64_t requests = 0, preemptions = 0;
-  double prefix_hits = 0;  // share of the prompts' tokens that were cached
+  // Where a goal is asked: the share of requests that keep it, and those per second.
+  std::optional<double> kept, goodput;
+  std::optional<ServeSpread> urgent_ttft, urgent_tpot;  // of requests that go first
+  double prefix_hits = 0;                               // share of the prompts' tokens that were cached
   // … that were read from a tier below the GPUs' memory; that were there, but computed sooner than read.
   double reloaded = 0, faster_computed = 0;
   double computing = 0;                                   // ms of a whole prompt alone

@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 40;  // of a request
+constexpr int kMostPriority = 1'000'000;
 constexpr std::uint64_t kMostBlocks = std::uint64_t{1} << 32;
 constexpr std::string_view kBlank = " \t\r\n";
 
@@ -104,6 +105,12 @@ Result<Asked> asked_by(const json& request, const std::string& where, std::size_
     if (!(at->get<double>() >= 0))
       return bad_input("{}: timestamp: {} is no number of {} from 0", where, at->dump(), seconds ? "s" : "ms");
     asked.arrival = at->get<double>() * (seconds ? 1 : 1e-3);
+  }
+  if (const auto at = request.find("priority"); at != request.end() && !at->is_null()) {
+    if (!at->is_number_integer() || *at < -kMostPriority || *at > kMostPriority)
+      return bad_input("{}: priority: {} is no whole number from {} to {}", where, shown(at->dump()), -kMostPriority,
+                       kMostPriority);
+    asked.priority = at->get<int>();
   }
   return asked;
 }
@@ -208,6 +215,7 @@ struct Column {
 };
 constexpr Column kInputs[] = {{"input_tokens"}, {"input_length"}, {"ContextTokens"}, {"Request tokens"}};
 constexpr Column kOutputs[] = {{"output_tokens"}, {"output_length"}, {"GeneratedTokens"}, {"Response tokens"}};
+constexpr Column kPriorities[] = {{"priority"}};
 constexpr Column kArrivals[] = {{"arrival_s", 1}, {"timestamp", 1e-3}, {"TIMESTAMP", 0}, {"Timestamp", 1}};
 
 // The first of `known` that is among the names, and where; null: none is.
@@ -262,6 +270,7 @@ Result<Trace> parse_lengths(std::string_view text, const std::string& file, std:
   const auto [input, input_at] = column_of(kInputs, names);
   const auto [output, output_at] = column_of(kOutputs, names);
   const auto [arrival, arrival_at] = column_of(kArrivals, names);
+  const auto [priority, priority_at] = column_of(kPriorities, names);
   while (lines.next(line)) {
     const auto cells = cells_of(line);
     if (cells.size() != names.size())
@@ -275,6 +284,11 @@ Result<Trace> parse_lengths(std::string_view text, const std::string& file, std:
     }
     if (arrival != nullptr) {
       WEFT_TRY(asked.arrival, arrival_of(*arrival, cells[arrival_at], where));
+    }
+    if (priority != nullptr) {
+      WEFT_TRY(const std::int64_t value,
+               parse_integer(fmt::format("{}: priority", where), cells[priority_at], -kMostPriority, kMostPriority));
+      asked.priority = static_cast<int>(value);
     }
     WEFT_CHECK(builder.add_new(static_cast<std::uint64_t>(asked.input) / block_tokens, file, lines.number()));
     builder.end_request(asked);

@@ -14,6 +14,7 @@ namespace weft::kv {
 struct Asked {
   double arrival = -1;                   // s
   std::int64_t input = -1, output = -1;  // tokens
+  int priority = 0;                      // lower goes first
   std::uint32_t line = 0;                // of the file; of a conversation: its number
 };
 
@@ -44,6 +45,7 @@ struct Trace {
 //     no block comes twice: input_tokens, output_tokens, arrival_s; input_length, output_length, timestamp (ms);
 //     ContextTokens, GeneratedTokens, TIMESTAMP (a date, Azure); Request tokens, Response tokens, Timestamp (s,
 //     BurstGPT)
+// A column or key "priority" (whole numbers; lower goes first, as vLLM counts) is read in CSV and in lines of JSON.
 // A byte order mark of UTF-8 is passed over.
 // `block_tokens`: where tokens are cut into blocks; whole blocks only, as a store keeps them. Errors (bad input): names
 // file and line.
