@@ -102,7 +102,7 @@ class Comparison {
       add(std::move(q));
     }
   }
-  // The best plans with other limits of an iteration; one that is not better is not told.
+  // The best plans with other limits of an iteration; one that is not better is left out.
   void batches(const std::function<void()>& progress) {
     sort();
     const std::vector<RankedPlan> firsts(
