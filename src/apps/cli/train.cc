@@ -81,6 +81,11 @@ void print_step(const report::TrainReport& report) {
   fmt::print("\n{:<18} {:>10} {:>7}\n", "part of the step", "time s", "share %");
   for (const auto& [name, seconds] : row.parts)
     if (seconds > 0) fmt::print("{:<18} {:>10.4f} {:>7.1f}\n", name, seconds, 100 * seconds / row.seconds);
+  if (!row.sends.empty())
+    fmt::print("\n{:<18} {:>10} {:>9} {:>9} {:>10}\n", "a GPU sends for", "calls", "GB", "time s", "exposed s");
+  for (const report::TrainSends& s : row.sends)
+    fmt::print("{:<18} {:>10.0f} {:>9.2f} {:>9.4f} {:>10}\n", s.of, s.calls, s.bytes * 1e-9, s.seconds,
+               s.of == "pipeline" ? "in bubble" : fmt::format("{:.4f}", s.exposed));
   fmt::print("\n{:<18} {:>10}\n", "memory", "GiB");
   for (const auto& [name, bytes] : row.memory) fmt::print("{:<18} {:>10.2f}\n", name, bytes / kGiB);
   if (row.stage_memory.size() > 1)
@@ -126,6 +131,18 @@ nlohmann::json timeline_of(const Step& step) {
                                     : "weights",
                     p.micro_batch, p.chunk),
         static_cast<std::size_t>(p.stage), 0, p.begin, p.end);
+  // What a GPU sends in the step, in Perfetto's view of the process.
+  nlohmann::json sends = nlohmann::json::object();
+  for (const Step::Sends& s : step.sends)
+    sends[s.of] = fmt::format("{:.0f} calls, {:.3f} GB, {:.4f} s, {:.4f} s exposed", s.sent.calls, s.sent.bytes * 1e-9,
+                              s.sent.seconds, s.exposed);
+  events.push_back({{"name", "a GPU sends in a step"},
+                    {"ph", "X"},
+                    {"pid", 0},
+                    {"tid", 2},
+                    {"ts", 0},
+                    {"dur", step.seconds * 1e6},
+                    {"args", sends}});
   return {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
 }
 

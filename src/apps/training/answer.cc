@@ -28,6 +28,8 @@ report::TrainRow row_of(const Plan& plan, const Step& step, const Card& card) {
                {"bubble", p.bubble},
                {"data_exposed", p.data},
                {"optimizer", p.optimizer}};
+  for (const Step::Sends& s : step.sends)
+    row.sends.push_back({s.of, s.sent.calls, s.sent.bytes, s.sent.seconds, s.exposed});
   const auto& m = step.peak;
   row.memory = {{"parameters", m.parameters},   {"gradients", m.gradients}, {"optimizer", m.optimizer},
                 {"activations", m.activations}, {"logits", m.logits},       {"other", m.other}};

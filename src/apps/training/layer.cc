@@ -109,6 +109,7 @@ class Layer {
     const Traffic::Group group{static_cast<Rank>(plan_.tp), 1};
     const auto bytes = static_cast<Bytes>(tokens_ * d(m_.hidden) * 2);
     double each = 0;
+    const double calls = plan_.sequence_parallel ? 2 : 1, backward = plan_.sequence_parallel ? 1.5 : 1;
     if (plan_.sequence_parallel) {
       WEFT_TRY(const auto gather, traffic_(Collective::kAllGather, group, bytes));
       WEFT_TRY(const auto scatter, traffic_(Collective::kReduceScatter, group, bytes));
@@ -119,7 +120,9 @@ class Layer {
     }
     time.forward.tensor += hidden_part(times * each, time.forward.gemm);
     // Sequence parallelism gathers the input once more for the gradient of the weights.
-    time.backward.tensor += hidden_part(times * each * (plan_.sequence_parallel ? 1.5 : 1), time.backward.gemm);
+    time.backward.tensor += hidden_part(times * each * backward, time.backward.gemm);
+    time.forward.tensor_sent.add(times * calls, d(bytes), each / calls);
+    time.backward.tensor_sent.add(times * calls * backward, d(bytes), each / calls);
     return {};
   }
 
@@ -140,15 +143,22 @@ class Layer {
       WEFT_TRY(const auto scatter, traffic_(Collective::kReduceScatter, group, all));
       time.forward.context += attending * gather.seconds;
       time.backward.context += attending * (gather.seconds + scatter.seconds);
+      time.forward.context_sent.add(attending, d(all), gather.seconds);
+      time.backward.context_sent.add(attending, d(all), gather.seconds);
+      time.backward.context_sent.add(attending, d(all), scatter.seconds);
     } else if (plan_.context_by == ContextBy::kAllToAll) {
       const double queries = tokens_ * 2 * d(m_.query_width() + m_.value_width()) / d(plan_.tp);
       WEFT_TRY(const auto exchange, traffic_(Collective::kAllToAll, group, static_cast<Bytes>(own + queries)));
       time.forward.context += attending * exchange.seconds;
       time.backward.context += attending * exchange.seconds;
+      for (PassTime* pass : {&time.forward, &time.backward})
+        pass->context_sent.add(attending, own + queries, exchange.seconds);
     } else {
       // Keys and values pass around the ring while attention computes on those that are there.
       WEFT_TRY(const auto step, traffic_(Collective::kSendReceive, group, static_cast<Bytes>(own)));
       const double ring = attending * d(plan_.cp - 1) * step.seconds;
+      time.forward.context_sent.add(attending * d(plan_.cp - 1), own, step.seconds);
+      time.backward.context_sent.add(2 * attending * d(plan_.cp - 1), own, step.seconds);
       time.forward.context += std::max(0.0, ring - core_.forward.attention);
       time.backward.context += std::max(0.0, 2 * ring - core_.backward.attention);
     }
@@ -157,12 +167,12 @@ class Layer {
 
   // Every rank sends its tokens' copies to the ranks of their experts, evenly, and gets them back. DeepEP and HybridEP
   // send a token once to each node that has experts of it, and there once to each rank, both at once.
-  Result<double> dispatch() {
+  Result<Sent> dispatch() {
     const double row = d(m_.expert_hidden) * 2, tokens = tokens_ / per_shard();
     const auto ep = static_cast<Rank>(plan_.ep), stride = static_cast<Rank>(plan_.etp);
     if (plan_.dispatcher == Dispatcher::kAllToAll) {
       WEFT_TRY(const auto all, traffic_(Collective::kAllToAll, {ep, stride}, static_cast<Bytes>(expert_rows() * row)));
-      return all.seconds;
+      return Sent{1, expert_rows() * row, all.seconds};
     }
     // Of `places`, those that have one of a token's experts.
     const auto reached = [&](Rank places) { return d(places) * (1 - std::pow(1 - 1 / d(places), d(m_.top_k))); };
@@ -170,20 +180,22 @@ class Layer {
     const auto per_node = static_cast<Rank>(std::max<std::int64_t>(1, traffic_.gpus_per_node() / plan_.etp));
     if (ep <= per_node || ep % per_node != 0) {
       WEFT_TRY(const auto all, traffic_(Collective::kAllToAll, {ep, stride}, copies));
-      return all.seconds;
+      return Sent{1, d(copies), all.seconds};
     }
     const Rank nodes = ep / per_node;
     WEFT_TRY(const auto across, traffic_(Collective::kAllToAll, {nodes, static_cast<Rank>(per_node * stride)},
                                          static_cast<Bytes>(tokens * reached(nodes) * row)));
     WEFT_TRY(const auto within, traffic_(Collective::kAllToAll, {per_node, stride}, copies));
-    return std::max(across.seconds, within.seconds);
+    return Sent{2, tokens * reached(nodes) * row + d(copies), std::max(across.seconds, within.seconds)};
   }
 
   Status expert_communication() {
     if (plan_.ep > 1) {
-      WEFT_TRY(const double once, dispatch());
-      time.forward.expert += 2 * once;
-      time.backward.expert += 2 * once;
+      WEFT_TRY(const Sent once, dispatch());  // and combine
+      for (PassTime* pass : {&time.forward, &time.backward}) {
+        pass->expert += 2 * once.seconds;
+        pass->expert_sent += once * 2;
+      }
     }
     if (plan_.etp > 1) {
       // The ranks of an expert's matrices gather its tokens and sum its results.
@@ -193,6 +205,10 @@ class Layer {
       WEFT_TRY(const auto scatter, traffic_(Collective::kReduceScatter, group, bytes));
       time.forward.expert += gather.seconds + scatter.seconds;
       time.backward.expert += gather.seconds + scatter.seconds;
+      for (PassTime* pass : {&time.forward, &time.backward}) {
+        pass->expert_sent.add(1, d(bytes), gather.seconds);
+        pass->expert_sent.add(1, d(bytes), scatter.seconds);
+      }
     }
     return {};
   }
@@ -277,8 +293,11 @@ class Layer {
     if (m_.head_norms && plan_.runs_eagerly())
       chain(36 * d(m_.query_width() + m_.kv_width()) / d(plan_.tp) * m_.projection_share(), 14);
     kernel(2 * (plan_.flash_attention() ? 3 : 5) * each);
-    // GPT-2's dropout of transformers, behind both blocks: input, output, a mask of a byte.
-    if (m_.composed_gelu && plan_.transformers()) kernel(2.5 * each);
+    // GPT-2's dropout of transformers, behind both blocks, in both passes: input, output, a mask of a byte.
+    if (m_.composed_gelu && plan_.transformers()) {
+      const double dropout = card_.memory_time(tokens_ * 2 * 2.5 * each);
+      time.forward.memory += dropout, time.backward.memory += dropout;
+    }
   }
   void recompute() {
     PassTime again;
@@ -343,11 +362,19 @@ class Layer {
 PassTime& PassTime::operator+=(const PassTime& o) {
   gemm += o.gemm, attention += o.attention, memory += o.memory, host += o.host;
   tensor += o.tensor, context += o.context, expert += o.expert;
+  tensor_sent += o.tensor_sent, context_sent += o.context_sent, expert_sent += o.expert_sent;
   return *this;
 }
 
+Sent& Sent::operator+=(const Sent& o) {
+  calls += o.calls, bytes += o.bytes, seconds += o.seconds;
+  return *this;
+}
+Sent operator*(const Sent& s, double f) { return {s.calls * f, s.bytes * f, s.seconds * f}; }
+
 PassTime operator*(const PassTime& p, double f) {
-  return {p.gemm * f, p.attention * f, p.memory * f, p.host * f, p.tensor * f, p.context * f, p.expert * f};
+  return {p.gemm * f,    p.attention * f, p.memory * f,      p.host * f,         p.tensor * f,
+          p.context * f, p.expert * f,    p.tensor_sent * f, p.context_sent * f, p.expert_sent * f};
 }
 
 Result<LayerTime> layer_time(const Model& model, const Plan& plan, const Card& card, Traffic& traffic, bool moe) {

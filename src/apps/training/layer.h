@@ -6,11 +6,23 @@
 
 namespace weft::training {
 
+// What a GPU sends of one kind of parallelism: calls, their messages (bytes, the larger side of each collective), and
+// seconds until they are there, hidden or not.
+struct Sent {
+  double calls = 0, bytes = 0, seconds = 0;
+  void add(double times, double message, double each) {
+    if (times > 0 && each > 0) calls += times, bytes += times * message, seconds += times * each;
+  }
+  Sent& operator+=(const Sent& o);
+};
+Sent operator*(const Sent& sent, double factor);
+
 // One pass of a layer, or of the output layer, on one micro-batch; in seconds. Communication is what remains exposed.
 struct PassTime {
   double gemm = 0, attention = 0, memory = 0;  // computing: GEMMs, attention, memory-bound kernels
   double host = 0;                             // launches that the host is late with
   double tensor = 0, context = 0, expert = 0;  // exposed communication
+  Sent tensor_sent, context_sent, expert_sent;
   double compute() const { return gemm + attention + memory; }
   double total() const { return compute() + host + tensor + context + expert; }
   PassTime& operator+=(const PassTime& o);

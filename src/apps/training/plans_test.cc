@@ -90,8 +90,35 @@ TEST(Steps, PartsAreNeverNegativeAndSumToTheStepOfRandomPlans) {
       sum += part;
     }
     EXPECT_NEAR(sum, s.seconds, 1e-9 * s.seconds) << m.name << ": " << describe(p);
+    for (const Step::Sends& sends : s.sends) {
+      EXPECT_GT(sends.sent.bytes, 0) << sends.of << " of " << m.name << ": " << describe(p);
+      if (std::string_view(sends.of) == "data") continue;  // FSDP's waits for its pipeline of gathers count there
+      EXPECT_LE(sends.exposed, sends.sent.seconds * (1 + 1e-9)) << sends.of;
+    }
   }
   EXPECT_GE(tried, 30);
+}
+
+// Sequence parallelism gathers before and scatters behind each block, and gathers the input once more in the backward
+// pass; the output layer gathers once and half as often as a block otherwise.
+TEST(Steps, CallsAndBytesOfEachParallelismAreThoseCountedByHand) {
+  const auto on = machine("dgx-h100:nodes=1");
+  const Model m = load_model("llama3-8b").value();
+  const Plan p{.tp = 2, .pp = 2, .dp = 2, .zero = 0, .global_batch = 16, .seq = 4096};
+  const Step s = step_of(m, p, *on);
+  const auto sends = [&](std::string_view of) {
+    for (const Step::Sends& one : s.sends)
+      if (one.of == of) return one.sent;
+    return Sent{};
+  };
+  const double micro = 8, message = 4096.0 * 4096 * 2;
+  EXPECT_NEAR(sends("tensor").calls, micro * (32 * (2 * 2 + 2 * 3) + 2.5) / 2, 1e-6);
+  EXPECT_NEAR(sends("tensor").bytes, sends("tensor").calls * message, 1);
+  EXPECT_NEAR(sends("pipeline").calls, 2 * micro / 2, 1e-9);  // one edge between two stages
+  EXPECT_NEAR(sends("pipeline").bytes, sends("pipeline").calls * message / 2, 1);
+  EXPECT_NEAR(sends("data").bytes, static_cast<double>(m.parameters()) / 4 * static_cast<double>(p.gradient_bytes),
+              0.01 * sends("data").bytes);
+  EXPECT_EQ(sends("expert").calls, 0);
 }
 
 // A stage with three times the layers of the other is an imbalance, not a bubble: 24 layers instead of 16, beside which

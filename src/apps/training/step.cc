@@ -20,6 +20,7 @@ struct Reduction {
   double seconds = 0, first = 0, last = 0;  // all buckets; the first and the last one
   double gather = 0;                        // of updated weights, where the optimizer's state is spread
   double encode = 0;                        // compressing all buckets and back, on the GPU
+  Sent sent;
   int channels = 0;
   std::string algorithm;
 };
@@ -57,10 +58,12 @@ Result<Reduction> reduction_of(double parameters, double held, const Replicas& r
                                       sharded ? replicas.shard() : replicas.group(),
                                       std::max<Bytes>(1, static_cast<Bytes>(wire.bytes))));
     double seconds = wire.collectives * cost.seconds;
+    r.sent.add(times * wire.collectives, wire.bytes, cost.seconds);
     if (sharded && replicas.sharing < replicas.all) {
       WEFT_TRY(const auto sum, traffic(Collective::kAllReduce, replicas.copies(),
                                        std::max<Bytes>(1, static_cast<Bytes>(size / d(replicas.sharing)))));
       seconds += sum.seconds;
+      r.sent.add(times, size / d(replicas.sharing), sum.seconds);
     }
     r.seconds += times * seconds;
     r.encode += times * wire.seconds;
@@ -77,6 +80,7 @@ Result<Reduction> reduction_of(double parameters, double held, const Replicas& r
     const double weights = 2 * (plan.zero == 3 ? held : parameters), piece = std::min(weights, bucket);
     WEFT_TRY(const auto gather, traffic(Collective::kAllGather, replicas.shard(), static_cast<Bytes>(piece)));
     r.gather = gather.seconds * weights / piece;
+    r.sent.add(weights / piece, piece, gather.seconds);
   }
   return r;
 }
@@ -160,6 +164,8 @@ class Builder {
       WEFT_TRY(const auto edge,
                traffic_(Collective::kSendReceive, pair, static_cast<Bytes>(tokens * d(m_.hidden) * 2)));
       pipeline_.edge = edge.seconds;
+      // Forward and backward between all chunks, each sent by one stage and as many as there are between them.
+      edge_.add(2 * d(plan_.micro_batches()) * d(p * v - 1) / d(p), tokens * d(m_.hidden) * 2, edge.seconds);
     }
     return {};
   }
@@ -169,15 +175,19 @@ class Builder {
     const StageParameters own = parameters_of_stage(m_, plan_, 0), trained = trained_of_stage(m_, plan_, 0);
     const double ends = d(m_.embedding_parameters() + m_.output_parameters()) / d(plan_.tp), layers = d(count);
     Traffic::Cost gather, scatter;
+    Sent sent;  // of one layer
     const auto charge = [&](const Replicas& among, double weights, double gradients) -> Status {
       if (among.all <= 1 || weights <= 0) return {};
       WEFT_TRY(const auto in, traffic_(Collective::kAllGather, among.shard(), static_cast<Bytes>(2 * weights)));
       WEFT_TRY(auto out, traffic_(Collective::kReduceScatter, among.shard(),
                                   static_cast<Bytes>(plan_.gradient_bytes * gradients)));
+      sent.add(2, 2 * weights, in.seconds);
+      sent.add(1, plan_.gradient_bytes * gradients, out.seconds);
       if (among.sharing < among.all) {
         WEFT_TRY(const auto sum, traffic_(Collective::kAllReduce, among.copies(),
                                           static_cast<Bytes>(plan_.gradient_bytes * gradients / d(among.sharing))));
         out.seconds += sum.seconds;
+        sent.add(1, plan_.gradient_bytes * gradients / d(among.sharing), sum.seconds);
       }
       gather.seconds += in.seconds, scatter.seconds += out.seconds;
       gather.channels = std::max(gather.channels, in.channels);
@@ -199,6 +209,7 @@ class Builder {
     const double forward = pass(sum.forward.total(), 0), backward = pass(sum.backward.total(), scatter.seconds);
     sharded_exposed_ += forward - time.forward + backward - time.backward;
     sharded_total_ += d(count) * (2 * gather.seconds + scatter.seconds);
+    sharded_sent_ += sent * d(count);
     sharded_algorithm_ = gather.algorithm;
     time.forward = forward, time.backward = backward;
     return {};
@@ -222,6 +233,7 @@ class Builder {
         WEFT_TRY(experts, reduction_of(trained.expert, own.expert, expert_replicas(), m_, plan_, card_, traffic_));
       }
       all.seconds += experts.seconds;
+      all.sent += experts.sent;
       all.gather += experts.gather;
       all.encode += experts.encode;
       all.last = std::max(all.last, experts.last);
@@ -271,6 +283,7 @@ class Builder {
         reductions_[slowest].seconds + reductions_[slowest].gather + sharded_total_ * d(plan_.micro_batches());
     step.data_algorithm = plan_.gathers_per_pass() ? sharded_algorithm_ : reductions_[slowest].algorithm;
     step.parts = parts(end, exposed, optimizers);
+    step.sends = sends(step.parts);
     const double tokens = d(plan_.global_batch) * d(plan_.seq), gpus = d(plan_.ranks());
     step.tokens_per_gpu = tokens / end / gpus;
     // Adapters leave out the weights' gradients, a third of a model's FLOP.
@@ -317,6 +330,22 @@ class Builder {
     return b;
   }
 
+  std::vector<Step::Sends> sends(const Breakdown& parts) const {
+    const double micro = d(plan_.micro_batches()), stages = d(plan_.pp);
+    PassTime all;
+    Sent data = sharded_sent_ * (micro / stages);
+    for (const PassTime& stage : passes_) all += stage;
+    for (const Reduction& r : reductions_) data += r.sent * (1 / stages);
+    std::vector<Step::Sends> found;
+    for (const Step::Sends& one : {Step::Sends{"tensor", all.tensor_sent * (micro / stages), parts.tensor},
+                                   {"context", all.context_sent * (micro / stages), parts.context},
+                                   {"expert", all.expert_sent * (micro / stages), parts.expert},
+                                   {"pipeline", edge_, 0},
+                                   {"data", data, parts.data}})
+      if (one.sent.calls > 0) found.push_back(one);
+    return found;
+  }
+
   static void add(LayerTime& sum, const LayerTime& layer) {
     sum.forward += layer.forward;
     sum.backward += layer.backward;
@@ -328,6 +357,7 @@ class Builder {
   const Card& card_;
   Traffic& traffic_;
   LayerTime dense_, moe_, output_, predict_;
+  Sent edge_, sharded_sent_;        // between stages, of a step; of ZeRO 3, one micro-batch
   std::vector<double> slow_stage_;  // how many times as long a stage's slowest rank computes
   Pipeline pipeline_;
   std::vector<PassTime> passes_;             // by stage, of one micro-batch, both passes

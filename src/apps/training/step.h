@@ -24,7 +24,15 @@ struct Breakdown {
 struct Step {
   double seconds = 0;
   Breakdown parts;
-  double data_total = 0;       // s, communication of data parallelism, hidden or not
+  double data_total = 0;  // s, communication of data parallelism, hidden or not
+  // What a GPU sends in a step, as the mean over all stages, and the part of its time that nothing hides. Messages
+  // between stages are in the bubble.
+  struct Sends {
+    const char* of;  // "tensor", "context", "expert", "pipeline", "data"
+    Sent sent;
+    double exposed = 0;  // s
+  };
+  std::vector<Sends> sends;
   double tokens_per_gpu = 0;   // per second
   double mfu = 0, tflops = 0;  // of the peak at 16 bit or the plan's precision; per GPU, by kFlopsFormula
   std::vector<StageMemory> stages;

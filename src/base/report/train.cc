@@ -68,6 +68,13 @@ nlohmann::json to_json(const TrainReport& report) {
     for (const auto& [name, value] : values) json[name] = value;
     return json;
   };
+  const auto sends = [](const TrainRow& row) {
+    nlohmann::json json = nlohmann::json::array();
+    for (const TrainSends& s : row.sends)
+      json.push_back(
+          {{"of", s.of}, {"calls", s.calls}, {"bytes", s.bytes}, {"s", s.seconds}, {"exposed_s", s.exposed}});
+    return json;
+  };
   for (const TrainRow& row : report.rows)
     rows.push_back({{"plan", row.plan},
                     {"step_s", row.seconds},
@@ -75,6 +82,7 @@ nlohmann::json to_json(const TrainReport& report) {
                     {"tflops_per_gpu", row.tflops},
                     {"mfu", row.mfu},
                     {"parts_s", named(row.parts)},
+                    {"sends", sends(row)},
                     {"memory_bytes", named(row.memory)},
                     {"stage_memory_bytes", row.stage_memory},
                     {"capacity_bytes", row.capacity},

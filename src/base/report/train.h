@@ -8,11 +8,18 @@
 
 namespace weft::report {
 
+// What a GPU sends in a step for one kind of parallelism.
+struct TrainSends {
+  std::string of;  // "tensor", "context", "expert", "pipeline" (exposed in the bubble), "data"
+  double calls = 0, bytes = 0, seconds = 0, exposed = 0;
+};
+
 // A training step on a machine. Times in seconds, memory in bytes, rates per GPU.
 struct TrainRow {
   std::string plan;  // in words
   double seconds = 0, tokens_per_gpu = 0, tflops = 0, mfu = 0;
   std::vector<std::pair<std::string, double>> parts;   // s; sum: the step
+  std::vector<TrainSends> sends;                       // as the mean over all stages
   std::vector<std::pair<std::string, double>> memory;  // bytes, of the stage that needs most
   std::vector<double> stage_memory;                    // bytes, by stage
   double capacity = 0;                                 // bytes
