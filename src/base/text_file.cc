@@ -13,7 +13,7 @@ bool file_exists(const std::filesystem::path& file) {
   return std::filesystem::exists(file, ignored);
 }
 
-Result<std::string> read_text_file(const std::filesystem::path& file, std::uintmax_t largest) {
+Result<std::string> read_file(const std::filesystem::path& file, std::uintmax_t largest) {
   std::error_code error;
   if (!std::filesystem::exists(file, error))
     return bad_input("{}: {}", shown(file.string()), error ? error.message() : "no such file");
@@ -25,6 +25,11 @@ Result<std::string> read_text_file(const std::filesystem::path& file, std::uintm
   std::string text(static_cast<std::size_t>(error ? 0 : size), '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (error || !stream) return bad_input("{}: cannot be read", shown(file.string()));
+  return text;
+}
+
+Result<std::string> read_text_file(const std::filesystem::path& file, std::uintmax_t largest) {
+  WEFT_TRY(std::string text, read_file(file, largest));
   return unpacked(file.string(), std::move(text), largest);
 }
 

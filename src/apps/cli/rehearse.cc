@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/rehearsal/answer.h"
+#include "apps/rehearsal/chakra.h"
 #include "base/text.h"
 #include "base/text_file.h"
 
@@ -29,7 +30,7 @@ Exit status: 0 nothing found, 1 findings (a mismatch, a deadlock, memory that do
 
 struct Spec {
   std::vector<std::string> files;
-  std::string on, json;
+  std::string on, json, groups;
   bool describe = false;
 };
 
@@ -95,7 +96,31 @@ void print(const Job& job, const Answer& answer, const std::string& machine) {
                job.ranks.size());
 }
 
-Result<Job> read(const std::vector<std::string>& files) {
+// Chakra's traces say neither their rank nor the job's size: the files' names and number do.
+Result<Job> read_chakra(const std::vector<std::string>& files, const std::string& groups_file) {
+  rehearsal::ChakraGroups groups;
+  if (!groups_file.empty()) {
+    WEFT_TRY(const std::string text, read_text_file(groups_file));
+    WEFT_TRY(groups, rehearsal::parse_chakra_groups(groups_file, text));
+  }
+  int world = 1;
+  for (const std::string& file : files) {
+    if (!rehearsal::is_chakra(file)) return bad_input("{}: no Chakra trace (.et), the files before it are", file);
+    WEFT_TRY(const int rank, rehearsal::rank_of_chakra(file));
+    world = std::max(world, rank + 1);
+  }
+  Job job;
+  for (const std::string& file : files) {
+    WEFT_TRY(const std::string bytes, read_file(file, kLargestRecording));
+    WEFT_TRY(const std::string recording, rehearsal::recording_of_chakra(file, bytes, world, groups));
+    WEFT_CHECK(rehearsal::add_recording(job, file, recording));
+  }
+  return job;
+}
+
+Result<Job> read(const std::vector<std::string>& files, const std::string& groups) {
+  if (rehearsal::is_chakra(files.front())) return read_chakra(files, groups);
+  if (!groups.empty()) return bad_input("--groups {}: is for Chakra traces (.et)", groups);
   Job job;
   for (const std::string& file : files) {
     WEFT_TRY(const std::string text, read_text_file(file, kLargestRecording));
@@ -115,7 +140,7 @@ Result<int> rehearse(const Spec& spec) {
   if (spec.describe != spec.files.empty())
     return bad_input(
         "{}", spec.describe ? "--describe takes no recordings" : "which recordings? weftcomm rehearse makes them");
-  WEFT_TRY(const Job job, read(spec.files));
+  WEFT_TRY(const Job job, read(spec.files, spec.groups));
   WEFT_TRY(const Machine machine, load_machine(spec.on));
   WEFT_TRY(rehearsal::Prices prices, rehearsal::Prices::of(*machine.view));
   if (spec.describe) {
@@ -130,8 +155,9 @@ Result<int> rehearse(const Spec& spec) {
 
 }  // namespace
 
-Result<int> answer_recordings(const std::vector<std::string>& files, const std::string& on, const std::string& json) {
-  WEFT_TRY(const Job job, read(files));
+Result<int> answer_recordings(const std::vector<std::string>& files, const std::string& on, const std::string& json,
+                              const std::string& groups) {
+  WEFT_TRY(const Job job, read(files, groups));
   if (on.empty()) return bad_input("{}: on which machine? --on dgx-h100 (weft catalog)", files.front());
   WEFT_TRY(const Machine machine, load_machine(on));
   WEFT_TRY(rehearsal::Prices prices, rehearsal::Prices::of(*machine.view));
@@ -143,7 +169,8 @@ Command add_rehearse(CLI::App& app) {
   CLI::App* sub =
       app.add_subcommand("rehearse", "Match and time the recorded ranks of a training script on a modelled machine");
   sub->add_option("recordings", spec->files,
-                  "weft.rehearsal/1 or a trace of torch.profiler (Kineto), one file per rank");
+                  "weft.rehearsal/1, a trace of torch.profiler (Kineto) or of Chakra (PREFIX.0.et), one file per rank");
+  sub->add_option("--groups", spec->groups, "members of the groups of Chakra traces, as ASTRA-sim's comm_group.json");
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file")->required();
   sub->add_flag("--describe", spec->describe, "only say how many GPUs the machine has, per node, with how much memory");
   sub->add_option("--json", spec->json, "write weft.rehearsed/1 to this file; - is stdout instead of the text")

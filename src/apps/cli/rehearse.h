@@ -7,7 +7,9 @@ namespace weft::cli {
 // `weft rehearse`: recordings of a training script's ranks (weft.rehearsal/1) on a modelled machine.
 Command add_rehearse(CLI::App& app);
 
-// Answers recordings of ranks (weft.rehearsal/1, traces of torch.profiler) for a machine, as `weft rehearse` does.
-Result<int> answer_recordings(const std::vector<std::string>& files, const std::string& on, const std::string& json);
+// Answers recordings of ranks (weft.rehearsal/1, traces of torch.profiler or Chakra) for a machine, as `weft rehearse`
+// does. `groups`: the file of Chakra's groups; empty: none.
+Result<int> answer_recordings(const std::vector<std::string>& files, const std::string& on, const std::string& json,
+                              const std::string& groups);
 
 }  // namespace weft::cli

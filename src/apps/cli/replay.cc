@@ -20,6 +20,7 @@ or at once:
 
 A trace of torch.profiler, or what weftcomm rehearse --keep recorded, is timed on another machine, too (docs/rehearse.md):
   weft replay trace-0.json trace-1.json --on dgx-h200
+  weft replay workload.*.et --groups comm_group.json --on dgx-h100:nodes=2      Chakra, as for ASTRA-sim
 
 Data that the program moves by loads and stores through pointers is not seen; neither is what it computes: the time between
 operations is taken as it was here, times --compute.
@@ -106,20 +107,20 @@ Result<int> replay_trace(const std::string& file, const std::string& on, double 
 Command add_replay(CLI::App& app) {
   struct Spec {
     std::vector<std::string> files;
-    std::string on, json;
+    std::string on, json, groups;
     double compute = 1;
   };
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand(
       "replay", "Time a PGAS program's recorded operations, or traces of training ranks, on a modelled machine");
-  sub->add_option(
-         "trace", spec->files,
-         "what WEFT_PGAS_TRACE named: FILE of FILE.0, FILE.1, …; or traces of torch.profiler and recordings of "
-         "weftcomm rehearse, one per rank")
+  sub->add_option("trace", spec->files,
+                  "what WEFT_PGAS_TRACE named: FILE of FILE.0, FILE.1, …; or traces of torch.profiler, traces of "
+                  "Chakra (PREFIX.0.et) and recordings of weftcomm rehearse, one per rank")
       ->required();
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
   sub->add_option("--compute", spec->compute, "the time between operations, as a multiple of what was recorded")
       ->capture_default_str();
+  sub->add_option("--groups", spec->groups, "members of the groups of Chakra traces, as ASTRA-sim's comm_group.json");
   sub->add_option("--json", spec->json, "write weft.replay/1 to this file; - is stdout instead of the table")
       ->check(writable);
   sub->footer(kExamples);
@@ -128,8 +129,9 @@ Command add_replay(CLI::App& app) {
               if (spec->compute != 1)
                 return bad_input("--compute {}: kernels of {} are scaled by their card", spec->compute,
                                  spec->files.front());
-              return answer_recordings(spec->files, spec->on, spec->json);
+              return answer_recordings(spec->files, spec->on, spec->json, spec->groups);
             }
+            if (!spec->groups.empty()) return bad_input("--groups {}: is for Chakra traces (.et)", spec->groups);
             if (spec->files.size() > 1) return bad_input("{}: no such file", spec->files.front());
             return replay_trace(spec->files.front(), spec->on, spec->compute, spec->json);
           }};

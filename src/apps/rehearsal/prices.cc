@@ -60,7 +60,7 @@ Status Prices::measured_on(const std::string& part) {
 }
 
 double Prices::kernel(const Kernel& kernel) const {
-  if (kernel.kind == "idle") return kernel.seconds;
+  if (kernel.kind == "idle" || kernel.kind == "fixed") return kernel.seconds;
   if (kernel.seconds == 0 || !there_) return modelled(card_, kernel);
   if (kernel.kind == "gemm") return kernel.seconds * modelled(card_, kernel) / modelled(*there_, kernel);
   // A trace has neither FLOP nor bytes of other kernels: the rates that bound them are compared.

@@ -183,15 +183,17 @@ void read_kernel(Recording& recording, Fields& in, Event& event) {
   kernel.n = in.number("n");
   kernel.k = in.number("k");
   kernel.groups = in.number("groups", 1);
-  constexpr std::string_view kClasses[] = {"gemm", "attention", "attention_backward", "flops", "memory", "idle"};
+  constexpr std::string_view kClasses[] = {"gemm",  "attention", "attention_backward", "flops", "memory",
+                                           "fixed", "idle"};
   if (std::ranges::find(kClasses, kernel.kind) == std::end(kClasses))
-    in.fail("class", "one of gemm, attention, attention_backward, flops, memory and idle");
+    in.fail("class", "one of gemm, attention, attention_backward, flops, memory, fixed and idle");
   if (!kernel.type.empty() && !element_bytes(kernel.type)) in.fail("type", "no type of elements is called so");
   const double product = 2 * kernel.m * kernel.n * kernel.k * kernel.groups;
   constexpr double kFactor = 4;  // operations beside the product, such as a bias, are far from that
   if (kernel.kind == "gemm" && (kernel.flops > product * kFactor || kernel.flops * kFactor < product))
     in.fail("flops", fmt::format("m, n, k and groups give {:g}", product));
-  if (kernel.seconds > 0 && kernel.kind != "idle" && recording.card.empty())
+  const bool kept = kernel.kind == "fixed" || kernel.kind == "idle";
+  if (kernel.seconds > 0 && !kept && recording.card.empty())
     in.fail("seconds", "the first line names no card on which it was measured");
   if (in.yes("causal")) kernel.flops *= 0.5;  // half of the scores lie above the diagonal
   event.kind = Event::Kind::kKernel;

@@ -30,8 +30,9 @@ struct Call {
 };
 
 struct Kernel {
-  std::string op, kind, type;  // kind: "gemm", "attention", "attention_backward", "flops", "memory", "idle"
-  double seconds = 0;          // measured, on Recording::card; 0: not
+  std::string op, kind,
+      type;  // kind: "gemm", "attention", "attention_backward", "flops", "memory", "fixed" (of an unknown card), "idle"
+  double seconds = 0;  // measured, on Recording::card; 0: not
   double flops = 0, bytes = 0;
   double m = 0, n = 0, k = 0, groups = 1;
 };

@@ -287,8 +287,9 @@ TEST(Rehearsal, WhatARecordingCannotHaveIsNamedWithItsLineAndValue) {
             "r.jsonl:4: 'ranks' is [0,0,1]: a rank is a member once");
   EXPECT_EQ(said(R"({"kind":"group","group":2,"ranks":[0,99]})"),
             "r.jsonl:4: 'ranks' is [0,99]: there are ranks 0 to 3");
-  EXPECT_EQ(said(R"({"kind":"kernel","class":"wizard"})"),
-            "r.jsonl:4: 'class' is \"wizard\": one of gemm, attention, attention_backward, flops, memory and idle");
+  EXPECT_EQ(
+      said(R"({"kind":"kernel","class":"wizard"})"),
+      "r.jsonl:4: 'class' is \"wizard\": one of gemm, attention, attention_backward, flops, memory, fixed and idle");
   EXPECT_EQ(said(R"({"kind":"kernel","class":"gemm","m":8192,"n":8192,"k":8192,"flops":1e9})"),
             "r.jsonl:4: 'flops' is 1000000000.0: m, n, k and groups give 1.09951e+12");
   EXPECT_EQ(said(R"({"kind":"kernel","class":"flops","flops":-1})"), "r.jsonl:4: 'flops' is -1: it is 0 or more");
