@@ -66,7 +66,7 @@ Status read_tiers(const Words& words, Question& q) {
   return {};
 }
 
-// What the asker sets instead of the engine.
+// Takes the limits that the asker gives instead of the engine's own.
 Status read_limits(const Words& words, Question& q) {
   constexpr std::int64_t kMost = 1 << 20;
   if (words.batch_tokens < 0 || words.batch_tokens > kMost)

@@ -30,7 +30,7 @@ struct Question {
   Goal goal;            // what a request must keep to count for the goodput
   double slow = 1;      // how many times as long a broken GPU computes, and so its engine
 
-  // Of one of the replicas.
+  // GPUs of one of the replicas.
   Rank unit() const { return prefill ? prefills * prefill->gpus() + decodes * plan.gpus() : plan.gpus(); }
   Rank gpus() const { return replicas * unit(); }
   // The load is simulated on all replicas, which a router chooses among; otherwise on one with its share.
