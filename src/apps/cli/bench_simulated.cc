@@ -67,6 +67,7 @@ BenchRow::Packets packets_of(const sim::PacketStatistics& s, const std::string& 
           .retried = s.retried,
           .lost = s.lost,
           .discarded = s.discarded,
+          .reordered = s.reordered,
           .timeouts = s.timeouts,
           .pauses = s.pauses,
           .marked = s.marked,

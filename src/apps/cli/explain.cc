@@ -221,6 +221,7 @@ Result<int> run(Spec& spec) {
     WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
     return explain_access(spec.access, machine, bytes, spec.json);
   }
+  if (spec.access.used()) return bad_input("--reuse, --fraction, --peer, --l2, --memory, --work: of `weft explain access`");
   WEFT_TRY(const Asked asked, ask(spec));
   if (!spec.table.empty()) return write_table(spec, asked.machine, asked.question);
   std::optional<Explained> estimated;
@@ -278,6 +279,8 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--l2", spec->access.cache,
                   "access: as if rank 0's cache kept up to this much of its peer's memory; GPUs' keep none")
       ->capture_default_str();
+  sub->add_option("--memory", spec->access.memory,
+                  "access: the array is the host's unified memory, in dram or a part below it: cxl2-x8*2, nvme-gen5*4");
   sub->add_option("--work", spec->access.work,
                   "access: computation of each use, e.g. 200us, beside which a stream can copy");
   sub->add_option("--gpus", spec->gpus, "devices: the GPU of every rank, e.g. 0,0,1,1")->delimiter(',');

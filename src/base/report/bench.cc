@@ -39,6 +39,7 @@ nlohmann::json to_json(const BenchReport& report) {
     if (r.packets)
       row["packets"] = {{"sent", r.packets->sent},         {"retried", r.packets->retried},
                         {"lost", r.packets->lost},         {"discarded", r.packets->discarded},
+                        {"reordered", r.packets->reordered},
                         {"timeouts", r.packets->timeouts}, {"marked", r.packets->marked},
                         {"pauses", r.packets->pauses},     {"longest_queue_bytes", r.packets->longest_queue},
                         {"longest_queue", r.packets->at}};
