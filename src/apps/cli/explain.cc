@@ -1,6 +1,7 @@
 #include "api/stream/path.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/explain_access.h"
+#include "plan/tune/vendor_rules.h"
 #include "apps/cli/explain_nccl.h"
 #include "apps/cli/measured.h"
 #include "apps/cli/on_interrupt.h"
@@ -87,7 +88,33 @@ nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule:
     json["simulated"]["measured"] = measured ? report::to_json(*measured) : nlohmann::json("not measured");
   }
   if (nccl) json["nccl"] = nccl_json(*nccl, all.front());
+  if (const auto rule = tune::vendor_rule(*machine.view, task))
+    json["vendor"] = {{"library", rule->library},
+                      {"choice", rule->choice},
+                      {"algorithm", rule->algorithm},
+                      {"protocol", rule->protocol},
+                      {"source", rule->source}};
   return json;
+}
+
+// What the vendor's own library does by its published rules, and weft's time of the like.
+const tune::Candidate* like(const tune::VendorRule& rule, const std::vector<tune::Candidate>& all) {
+  const auto found = std::ranges::find_if(all, [&](const tune::Candidate& c) {
+    return c.possible && c.plan.algorithm->name == rule.algorithm &&
+           protocol::traits(c.plan.protocol).name == rule.protocol;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+void print_vendor(const Machine& machine, const schedule::Task& task, const std::vector<tune::Candidate>& all) {
+  const auto rule = tune::vendor_rule(*machine.view, task);
+  if (!rule) return;
+  const tune::Candidate* candidate = like(*rule, all);
+  fmt::print("# {}: {}{} ({})\n", rule->library, rule->choice,
+             candidate != nullptr ? fmt::format("; the like by weft, {} {}, takes {}", rule->algorithm, rule->protocol,
+                                                format_duration(candidate->estimate.total))
+                                  : "",
+             rule->source);
 }
 
 void print(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
@@ -107,6 +134,7 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
                format_duration(answer->outcome.time), simulate::name(answer->outcome.method),
                cost::share_of_least(limit, task, answer->outcome.time), answer->outcome.busiest_link,
                100 * answer->outcome.busiest_share);
+  print_vendor(machine, task, all);
   if (measured)
     fmt::print("# measured: {} would lie between {} and {}, by {} tables of {}\n", rows_inside(*measured),
                format_duration(measured->low), format_duration(measured->high), measured->tables, measured->of);
