@@ -23,7 +23,8 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
-    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, gpus, nvlink, pcie, mnnvl, shape, sharp, memory, iommu, tlb, "
+    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, gpus, nvlink, pcie, mnnvl, shape, sharp, memory, iommu, "
+    "tlb, "
     "acs, peermem, p2p, gdr, routing, seed, pxn, node, gpu, topology";
 
 // "dgx-h100:nodes=2" to its two sides.
@@ -89,8 +90,8 @@ Status set_option(std::string_view key, std::string_view value, Options& options
       {"adaptive", Routing::Policy::kAdaptive}};
   for (const auto& [name, text] :
        {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink), std::pair("pcie", &c.pcie),
-        std::pair("memory", &c.memory), std::pair("iommu", &c.iommu), std::pair("tlb", &c.tlb), std::pair("node", &options.node),
-        std::pair("gpu", &options.gpu), std::pair("topology", &options.topology)})
+        std::pair("memory", &c.memory), std::pair("iommu", &c.iommu), std::pair("tlb", &c.tlb),
+        std::pair("node", &options.node), std::pair("gpu", &options.gpu), std::pair("topology", &options.topology)})
     if (key == name) {
       if (value.empty()) return bad_input("{}= names nothing", key);
       *text = key == "net" ? lower(value) : std::string(value);
@@ -98,8 +99,8 @@ Status set_option(std::string_view key, std::string_view value, Options& options
     }
   for (const auto& [name, number, most] :
        {std::tuple("nodes", &c.nodes, kMostNodes), std::tuple("rails", &c.rails, kMostNodes),
-        std::tuple("nics", &c.nics, std::int64_t{1024}),
-        std::tuple("gpus", &c.gpus, std::int64_t{1024}), std::tuple("mnnvl", &c.mnnvl, std::int64_t{64})})
+        std::tuple("nics", &c.nics, std::int64_t{1024}), std::tuple("gpus", &c.gpus, std::int64_t{1024}),
+        std::tuple("mnnvl", &c.mnnvl, std::int64_t{64})})
     if (key == name) {
       WEFT_TRY(const std::int64_t parsed, parse_integer(key, value, 1, most));
       *number = static_cast<std::int32_t>(parsed);

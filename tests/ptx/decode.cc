@@ -246,8 +246,8 @@ class Decoder {
     if (at != count() || size_of(made_.type) < 4 || is_float(made_.type)) return refused();
     return made(Op::kAtom);
   }
-  // Through a switch's multicast memory: what all members have, reduced; into all of them. Sums of packed 16 bit are not
-  // known.
+  // Through a switch's multicast memory: what all members have, reduced; into all of them. Sums of packed 16 bit are
+  // not known.
   Result<Instruction> multimem() {
     const bool loads = of_.has("ld_reduce"), stores = of_.has("st");
     if (count() != 2 || of_.has("f16x2") || of_.has("bf16x2") || size_of(made_.type) < 4) return refused();

@@ -95,8 +95,9 @@ TEST_F(Ptx, MultimemAddsToAllMembersAndRefusesOtherMemory) {
   multimem.red.relaxed.sys.global.add.u32 [%rd2], %r0;)");
   EXPECT_EQ(run(add, {}, {32}, {},
                 [&](Memory& memory) {
-                  memory.add_multicast(range, sizeof(range),
-                                       {reinterpret_cast<std::byte*>(members[0]), reinterpret_cast<std::byte*>(members[1])});
+                  memory.add_multicast(
+                      range, sizeof(range),
+                      {reinterpret_cast<std::byte*>(members[0]), reinterpret_cast<std::byte*>(members[1])});
                 }),
             "");
   for (const auto& member : members)

@@ -115,7 +115,8 @@ Result<Machine> settle(BenchSpec& spec) {
     if (machine.view->topology().nodes() < 2)
       return bad_input("--post {}: {} is one node, whose ranks post nothing to a network", spec.post, machine.name);
     WEFT_TRY(auto costs, cost::posted_by(*machine.view, posting));
-    machine.view = std::make_shared<cost::MachineView>(machine.view->topology(), std::move(costs), machine.view->caches());
+    machine.view =
+        std::make_shared<cost::MachineView>(machine.view->topology(), std::move(costs), machine.view->caches());
   }
   leave_out_nics(spec, machine);
   return machine;

@@ -1,7 +1,6 @@
 #include "api/stream/path.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/explain_access.h"
-#include "plan/tune/vendor_rules.h"
 #include "apps/cli/explain_nccl.h"
 #include "apps/cli/measured.h"
 #include "apps/cli/on_interrupt.h"
@@ -11,6 +10,7 @@
 #include "model/predict/predict.h"
 #include "plan/cost/limit.h"
 #include "plan/tune/nccl/table.h"
+#include "plan/tune/vendor_rules.h"
 
 namespace weft::cli {
 namespace {
@@ -249,7 +249,8 @@ Result<int> run(Spec& spec) {
     WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
     return explain_access(spec.access, machine, bytes, spec.json);
   }
-  if (spec.access.used()) return bad_input("--reuse, --fraction, --peer, --l2, --memory, --work: of `weft explain access`");
+  if (spec.access.used())
+    return bad_input("--reuse, --fraction, --peer, --l2, --memory, --work: of `weft explain access`");
   WEFT_TRY(const Asked asked, ask(spec));
   if (!spec.table.empty()) return write_table(spec, asked.machine, asked.question);
   std::optional<Explained> estimated;

@@ -75,11 +75,12 @@ Result<int> print_timetable(const Spec& spec, const schedule::Document& document
              table.vector);
   for (const cost::TimedMessage& m : table.messages)
     if (spec.rank < 0 || m.from == spec.rank || m.to == spec.rank)
-      fmt::print("  slots {:>7} to {:>7}  chunk {:>4}  rank {} -> {}{}\n", m.left, m.there, m.chunk, m.from, m.to,
-                 m.left > m.ready ? fmt::format("  ({} slots after its data: the links are taken)", m.left - m.ready)
-                                  : "");
-  fmt::print("# {}\n", wrong.empty() ? fmt::format("proved: no two of {} messages meet on a link", table.messages.size())
-                                     : "NOT proved: " + wrong);
+      fmt::print(
+          "  slots {:>7} to {:>7}  chunk {:>4}  rank {} -> {}{}\n", m.left, m.there, m.chunk, m.from, m.to,
+          m.left > m.ready ? fmt::format("  ({} slots after its data: the links are taken)", m.left - m.ready) : "");
+  fmt::print("# {}\n", wrong.empty()
+                           ? fmt::format("proved: no two of {} messages meet on a link", table.messages.size())
+                           : "NOT proved: " + wrong);
   fmt::print("# without arbitration {}; the busiest link carries vectors in {:.0f} % of the slots\n",
              format_duration(table.time()), table.busiest * 100);
   if (!spec.source.is_file()) {

@@ -64,7 +64,8 @@ std::uint64_t serve_posts(PostQueue& queue, World& world, Add add) {
   const std::uint64_t first = queue.taken;
   for (;;) {
     const PostQueue::Entry& entry = queue.entries[queue.taken % PostQueue::kEntries];
-    if (std::atomic_ref(const_cast<std::uint64_t&>(entry.ready)).load(std::memory_order_acquire) != queue.taken + 1) break;
+    if (std::atomic_ref(const_cast<std::uint64_t&>(entry.ready)).load(std::memory_order_acquire) != queue.taken + 1)
+      break;
     const PostRequest& r = entry.request;
     const auto peer = static_cast<std::int32_t>(r.peer);
     if (r.signal != nullptr)

@@ -28,7 +28,7 @@ struct ClusterOptions {
   std::int32_t oversub = 1;  // a leaf's ports towards nodes per port towards spines
   // The same of a spine, towards cores, in a fat tree of three levels.
   std::int32_t spine_oversub = 1;
-  std::int32_t tiers = 0;    // levels of a fat tree: 2 or 3; 0: as few as the network needs without chassis
+  std::int32_t tiers = 0;  // levels of a fat tree: 2 or 3; 0: as few as the network needs without chassis
   Wires wires = Wires::kAuto;
   std::vector<std::int32_t> dims;  // of a torus of nodes; empty: as near to a square or cube as `nodes` divides
   std::int32_t nics = 0;           // NICs of a node instead of its own, of the network's usual kind; 0: its own

@@ -27,8 +27,7 @@ Result<int> multiprocessors_of(const cost::MachineView& machine) {
 
 bool has_collective_engines(const cost::MachineView& machine) {
   const auto catalog = topology::Catalog::shipped();
-  const topology::Part* part =
-      catalog ? catalog->find(machine.topology().device(machine.device(0)).model) : nullptr;
+  const topology::Part* part = catalog ? catalog->find(machine.topology().device(machine.device(0)).model) : nullptr;
   return part != nullptr && part->figure("collective_engines") != nullptr;
 }
 

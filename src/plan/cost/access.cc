@@ -145,7 +145,7 @@ bool coherent(const topology::Topology& t, const topology::Path& path) {
          std::ranges::all_of(path.hops, [&](const topology::Hop& hop) { return is_scale_up(t.link(hop.link).kind); });
 }
 
-// From so many uses on `before` and local uses are cheaper than loads; empty: never.
+// From this many uses on `before` and local uses are cheaper than loads; empty: never.
 std::optional<std::int64_t> cheaper_from(Duration before, const UnifiedAdvice& a) {
   if (before + a.local < a.first) return 1;
   const Duration saved = a.again - a.local;
@@ -190,8 +190,8 @@ Result<UnifiedAdvice> advise_unified(const MachineView& machine, Rank reader, co
   a.total[1] = a.faulting + a.local * uses + work;
   a.total[2] = a.prefetch + a.local * uses + work;
   a.best = a.loads_possible && a.total[0] <= std::min(a.total[1], a.total[2]) ? UnifiedWay::kLoads
-           : a.total[1] < a.total[2]                                           ? UnifiedWay::kFaults
-                                                                               : UnifiedWay::kPrefetch;
+           : a.total[1] < a.total[2]                                          ? UnifiedWay::kFaults
+                                                                              : UnifiedWay::kPrefetch;
   if (a.loads_possible) {
     a.prefetch_from_uses = cheaper_from(a.prefetch, a);
     a.faults_from_uses = cheaper_from(a.faulting, a);

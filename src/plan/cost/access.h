@@ -48,14 +48,14 @@ Result<AccessAdvice> advise(const MachineView& machine, Rank reader, Rank owner,
 // the array is copied before (cudaMemPrefetchAsync), then uses are local.
 enum class UnifiedWay : std::uint8_t { kLoads, kFaults, kPrefetch };
 struct UnifiedAdvice {
-  std::string path;  // "PHB, 50 GB/s, PCIe link pcie-switch0-cpu0"
+  std::string path;                              // "PHB, 50 GB/s, PCIe link pcie-switch0-cpu0"
   bool coherent = false, loads_possible = true;  // drives are not loaded from
-  Duration first, again;        // a use by loads; a later one
-  Duration faulting, prefetch;  // before uses are local
-  Duration local;               // a use then
-  Duration total[3];            // all uses, by UnifiedWay
+  Duration first, again;                         // a use by loads; a later one
+  Duration faulting, prefetch;                   // before uses are local
+  Duration local;                                // a use then
+  Duration total[3];                             // all uses, by UnifiedWay
   UnifiedWay best = UnifiedWay::kLoads;
-  std::optional<std::int64_t> prefetch_from_uses, faults_from_uses;  // cheaper than loads from so many on; empty: never
+  std::optional<std::int64_t> prefetch_from_uses, faults_from_uses;  // cheaper than loads from this many on; empty: never
 };
 // Errors (bad input): a machine without GPUs; see reload() and advise().
 Result<UnifiedAdvice> advise_unified(const MachineView& machine, Rank reader, const Access& access, const Tier& tier);

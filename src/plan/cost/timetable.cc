@@ -39,7 +39,8 @@ class Compiler {
         for (const auto* ends : {&step.sources, &step.destinations})
           for (const Operand& o : *ends)
             if (!o.message() && o.kind != Operand::Kind::kLocal)
-              return bad_input("a timetable is of messages between chips; this schedule loads and stores peers' memory");
+              return bad_input(
+                  "a timetable is of messages between chips; this schedule loads and stores peers' memory");
     const schedule::Timeline timeline = schedule::timeline(schedule_);
     if (timeline.stuck > 0) return bad_input("the schedule gets stuck: {} steps never run", timeline.stuck);
     WEFT_CHECK(find_slot(timeline));

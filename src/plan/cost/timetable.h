@@ -19,20 +19,20 @@ struct Reservation {
 struct TimedMessage {
   Rank from = 0, to = 0;
   schedule::ChunkId chunk = -1;
-  int sends = 0, receives = 0;   // steps, numbered over all strands
-  std::int64_t ready = 0;        // the slot from which the sender has its data
+  int sends = 0, receives = 0;       // steps, numbered over all strands
+  std::int64_t ready = 0;            // the slot from which the sender has its data
   std::int64_t left = 0, there = 0;  // the first slot of its first link; the slot after its last vector's arrival
 };
 
 // When every vector crosses every link, fixed before anything runs: what Groq's compiler gives links on which nothing
 // arbitrates and nothing queues (Abts et al., ISCA 2022). A value.
 struct Timetable {
-  Duration slot;            // what a vector takes of the slowest link
+  Duration slot;  // what a vector takes of the slowest link
   Bytes vector = 0;
-  std::int64_t slots = 0;   // until the last arrival
+  std::int64_t slots = 0;  // until the last arrival
   std::vector<TimedMessage> messages;
   std::vector<Reservation> reservations;  // by direction, then by first slot
-  double busiest = 0;       // the part of all slots that the busiest direction of a link is used
+  double busiest = 0;                     // the part of all slots that the busiest direction of a link is used
 
   Duration time() const { return slot * static_cast<double>(slots); }
 };

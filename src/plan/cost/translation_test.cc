@@ -5,10 +5,8 @@
 namespace weft::cost {
 namespace {
 
-const topology::Path kPath{.type = topology::PathType::kPhb,
-                           .hops = {},
-                           .rate = BytesPerSecond(25e9),
-                           .latency = Duration::microseconds(1)};
+const topology::Path kPath{
+    .type = topology::PathType::kPhb, .hops = {}, .rate = BytesPerSecond(25e9), .latency = Duration::microseconds(1)};
 
 TransferTimes times(const Translated& what, bool translates = true) {
   return transfer_times(kPath, what, translates).value();

@@ -19,7 +19,8 @@ namespace {
 
 std::optional<VendorRule> rule_on(const char* machine, Collective collective, Rank ranks, Bytes bytes) {
   const auto view = cost::shipped_view(topology::load_machine(machine).value());
-  return vendor_rule(*view, schedule::task_of(collective, ranks, view->ranks_per_node(ranks), bytes, DataType::kFloat32));
+  return vendor_rule(*view,
+                     schedule::task_of(collective, ranks, view->ranks_per_node(ranks), bytes, DataType::kFloat32));
 }
 
 TEST(VendorRules, RcclTakesLlUpToPartsOf352128Bytes) {

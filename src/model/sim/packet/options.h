@@ -28,8 +28,8 @@ struct PacketOptions {
   // the way with the least queued (Spectrum-X). Messages of several senders or receivers take their one way.
   enum class Spread : std::uint8_t { kFlow, kSpray, kAdaptive };
   Spread spread = Spread::kFlow;
-  bool recovery_given = false;  // else packets that are spread are taken in any order
-  std::int64_t reorder = 128;   // packets by which one may be late before its receiver reports it missing
+  bool recovery_given = false;        // else packets that are spread are taken in any order
+  std::int64_t reorder = 128;         // packets by which one may be late before its receiver reports it missing
   Bytes buffer = 0;                   // room per link direction (and class, where not shared); 0: by the rules
   Bytes payload = 0;                  // of every packet on every link; 0: by the rules
   std::vector<double> weights = {1};  // of the service classes; their number

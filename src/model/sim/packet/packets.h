@@ -81,11 +81,11 @@ class Packets : public Carrier {
     Way way;
     std::vector<std::int32_t> queues = {};  // by hop, where a packet waits for that hop
   };
-  struct Flow {  // all loads of one path and class
+  struct Flow {                 // all loads of one path and class
     std::vector<Track> tracks;  // several: packets are spread
     std::size_t service = 0;
-    bool repeats = false;       // its senders repeat lost packets
-    std::size_t turn = 0;       // the track of the next packet, where they take turns
+    bool repeats = false;                                  // its senders repeat lost packets
+    std::size_t turn = 0;                                  // the track of the next packet, where they take turns
     const Way& way() const { return tracks.front().way; }  // for what all have: payload, latency, ends
     std::optional<Dcqcn> control = {};
     Duration free = {};                    // when control allows the next packet

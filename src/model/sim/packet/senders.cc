@@ -91,8 +91,8 @@ void Packets::start(const Load& load) {
   c.packets = (payload + way.payload - 1) / way.payload;
   c.missing = c.packets * way.ends;
   if (const Flow& flow = flows_[at(c.flow)]; flow.repeats) {
-    const bool any_order = flow.tracks.size() > 1 && (!options_.recovery_given ||
-                                                      options_.recovery == Delivery::Recovery::kSelective);
+    const bool any_order =
+        flow.tracks.size() > 1 && (!options_.recovery_given || options_.recovery == Delivery::Recovery::kSelective);
     c.delivery.emplace(c.packets, any_order ? Delivery::Recovery::kSelective : options_.recovery,
                        any_order ? options_.reorder : 0);
   }

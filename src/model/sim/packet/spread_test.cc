@@ -58,7 +58,7 @@ TEST(Spread, AllShortestWaysAreThoseOfAllSpines) {
   EXPECT_EQ(ways[0][1].resource, by_spine(1, 2)[1]);
   for (const auto& way : ways) {
     ASSERT_EQ(way.size(), 4U);
-    EXPECT_EQ(way.front().resource, 2);      // host 1 up
+    EXPECT_EQ(way.front().resource, 2);         // host 1 up
     EXPECT_EQ(way.back().resource, 2 * 5 + 1);  // host 5 down
   }
   EXPECT_EQ(shortest_ways(t, path, 1).size(), 1U);
@@ -68,8 +68,7 @@ TEST(Spread, SprayingUndoesACollisionOfHashes) {
   // 4 MB over one spine of 1 GB/s are 4 ms; over four spines each host has its own 1 GB/s: 1 ms.
   const Duration hashed = collided({.congestion_control = false});
   PacketStatistics sprayed;
-  const Duration spray =
-      collided({.congestion_control = false, .spread = PacketOptions::Spread::kSpray}, &sprayed);
+  const Duration spray = collided({.congestion_control = false, .spread = PacketOptions::Spread::kSpray}, &sprayed);
   const Duration adaptive = collided({.congestion_control = false, .spread = PacketOptions::Spread::kAdaptive});
   EXPECT_NEAR(hashed.us(), 4000, 40);
   EXPECT_NEAR(spray.us(), 1000, 50);
