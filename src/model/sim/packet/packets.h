@@ -142,6 +142,7 @@ class Packets : public Carrier {
   void hear_gap(std::int32_t carried);
   void time_out(std::int32_t carried);
   void lose(Packet packet);
+  void await_acknowledgement(std::int32_t carried);
   void resend(std::int32_t packet);
   void mark(Packet& packet, std::int32_t link);
   void notify_congestion(std::int32_t flow);

@@ -172,6 +172,8 @@ void Packets::deliver(std::int32_t number) {
     }
     if (!arrival.accepted) {
       ++statistics_.discarded;
+      // What overtook it may have been the message's last packet, which no gap reports then.
+      if (flows_[at(c.flow)].tracks.size() > 1 && !c.ended) await_acknowledgement(p.load);
       return retire(p.load);
     }
     c.accepted = around_.time();
@@ -209,14 +211,19 @@ void Packets::lose(Packet p) {
   Carried& c = carried_[p.load];
   if (c.delivery) {
     --c.alive;
-    if (std::exchange(c.timed, true)) return;
-    ++c.alive;
-    c.accepted = std::max(c.accepted, c.since);
-    return around_.remind(timeout_, {.kind = kTimeout, .subject = p.load});
+    return await_acknowledgement(p.load);
   }
   p.room = -1;
   p.marked = false;
   around_.remind(rules_.resend, {.kind = kResend, .subject = packets_.add(p)});
+}
+
+void Packets::await_acknowledgement(std::int32_t number) {
+  Carried& c = carried_[number];
+  if (std::exchange(c.timed, true)) return;
+  ++c.alive;
+  c.accepted = std::max(c.accepted, c.since);
+  around_.remind(timeout_, {.kind = kTimeout, .subject = number});
 }
 
 void Packets::resend(std::int32_t packet) {
