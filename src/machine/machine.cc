@@ -23,7 +23,8 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
-    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, gpus, nvlink, pcie, mnnvl, shape, sharp, iommu, tlb, "
+    "nodes, net, rails, oversub, tiers, wires, dims, nics, at, gpus, nvlink, pcie, mnnvl, shape, sharp, memory, iommu, "
+    "tlb, "
     "acs, peermem, p2p, gdr, routing, seed, pxn, node, gpu, topology";
 
 // "dgx-h100:nodes=2" to its two sides.
@@ -89,8 +90,8 @@ Status set_option(std::string_view key, std::string_view value, Options& options
       {"adaptive", Routing::Policy::kAdaptive}};
   for (const auto& [name, text] :
        {std::pair("net", &c.network), std::pair("nvlink", &c.nvlink), std::pair("pcie", &c.pcie),
-        std::pair("iommu", &c.iommu), std::pair("tlb", &c.tlb), std::pair("node", &options.node),
-        std::pair("gpu", &options.gpu), std::pair("topology", &options.topology)})
+        std::pair("memory", &c.memory), std::pair("iommu", &c.iommu), std::pair("tlb", &c.tlb),
+        std::pair("node", &options.node), std::pair("gpu", &options.gpu), std::pair("topology", &options.topology)})
     if (key == name) {
       if (value.empty()) return bad_input("{}= names nothing", key);
       *text = key == "net" ? lower(value) : std::string(value);
@@ -98,14 +99,19 @@ Status set_option(std::string_view key, std::string_view value, Options& options
     }
   for (const auto& [name, number, most] :
        {std::tuple("nodes", &c.nodes, kMostNodes), std::tuple("rails", &c.rails, kMostNodes),
-        std::tuple("oversub", &c.oversub, kMostNodes), std::tuple("nics", &c.nics, std::int64_t{1024}),
-        std::tuple("gpus", &c.gpus, std::int64_t{1024}), std::tuple("mnnvl", &c.mnnvl, std::int64_t{64})})
+        std::tuple("nics", &c.nics, std::int64_t{1024}), std::tuple("gpus", &c.gpus, std::int64_t{1024}),
+        std::tuple("mnnvl", &c.mnnvl, std::int64_t{64})})
     if (key == name) {
       WEFT_TRY(const std::int64_t parsed, parse_integer(key, value, 1, most));
       *number = static_cast<std::int32_t>(parsed);
       return {};
     }
-  if (key == "tiers") {
+  if (key == "oversub") {
+    WEFT_TRY(const std::vector<std::int32_t> ratios, parse_lengths(key, value));
+    if (ratios.size() > 2) return bad_input("oversub={}: of leaves and of spines, e.g. 2 or 2x4", value);
+    c.oversub = ratios[0];
+    if (ratios.size() == 2) c.spine_oversub = ratios[1];
+  } else if (key == "tiers") {
     WEFT_TRY(const std::int64_t tiers, parse_integer(key, value, 2, 3));
     c.tiers = static_cast<std::int32_t>(tiers);
   } else if (key == "wires") {
@@ -156,6 +162,9 @@ Result<Options> parse_options(std::string_view text) {
   for (const std::string_view key : seen)
     if (!options.node.empty() && std::ranges::find(kWithNode, key) == kWithNode.end())
       return bad_input("'{}' is not taken beside node=; there are {}", key, fmt::join(kWithNode, ", "));
+  if (options.cluster.spine_oversub > 1 && options.cluster.tiers != 3)
+    return bad_input("oversub={}x{}: spines have links up with tiers=3 only", options.cluster.oversub,
+                     options.cluster.spine_oversub);
   options.only_gpu = seen.size() == 1 && !options.gpu.empty();
   return options;
 }

@@ -155,7 +155,10 @@ struct Routes::Cache {
     const std::int32_t home = kind_b == DeviceKind::kNic ? to : from;
     std::int32_t best = -1;
     for (std::int32_t m = 0; m < static_cast<std::int32_t>(node.devices.size()); ++m) {
-      if (topology.device(node.devices[index(m)]).kind != DeviceKind::kMemory) continue;
+      const DeviceId memory = node.devices[index(m)];
+      if (topology.device(memory).kind != DeviceKind::kMemory) continue;
+      const auto links = topology.links_of(memory);
+      if (!links.empty() && topology.link(links[0]).kind == LinkKind::kPcie) continue;  // below a processor
       const Path& near = local_path(node, home, m);
       if (near.type != PathType::kDis && (best < 0 || nearness(near) < nearness(local_path(node, home, best))))
         best = m;

@@ -85,6 +85,7 @@ class Decoder {
     if (name == "ld" || name == "ldu") return load();
     if (name == "st") return store();
     if (name == "atom" || name == "red") return atomic(name == "red");
+    if (name == "multimem") return multimem();
     if (name == "mov") return move();
     if (name == "cvta") return address();
     if (name == "mul" || name == "mad") return multiply(name == "mad");
@@ -244,6 +245,22 @@ class Decoder {
     if (made_.way == Way::kCas) WEFT_CHECK(read(made_.c, at++));
     if (at != count() || size_of(made_.type) < 4 || is_float(made_.type)) return refused();
     return made(Op::kAtom);
+  }
+  // Through a switch's multicast memory: what all members have, reduced; into all of them. Sums of packed 16 bit are
+  // not known.
+  Result<Instruction> multimem() {
+    const bool loads = of_.has("ld_reduce"), stores = of_.has("st");
+    if (count() != 2 || of_.has("f16x2") || of_.has("bf16x2") || size_of(made_.type) < 4) return refused();
+    if (!loads && !stores && (!of_.has("red") || made_.width > 1)) return refused();
+    if (!stores && made_.way != Way::kAdd && (is_float(made_.type) || made_.way == Way::kNone)) return refused();
+    if (loads) {
+      WEFT_CHECK(read_list(0));
+      WEFT_CHECK(read_address(1));
+      return made(Op::kMultimemLoad);
+    }
+    WEFT_CHECK(read_address(0));
+    WEFT_CHECK(read_list(1));
+    return made(stores ? Op::kMultimemStore : Op::kMultimemReduce);
   }
   Result<Instruction> move() {
     if (count() != 2) return refused();

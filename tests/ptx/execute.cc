@@ -58,6 +58,20 @@ T exchange(std::byte* at, Way way, T value, T other, bool& known) {
   }
 }
 
+template <class T>
+T reduced(Way way, T a, T b, bool& known) {
+  if (way == Way::kAdd) return static_cast<T>(a + b);
+  if constexpr (kIsInteger<T>) {
+    if (way == Way::kMin) return std::min(a, b);
+    if (way == Way::kMax) return std::max(a, b);
+    if (way == Way::kAnd) return static_cast<T>(a & b);
+    if (way == Way::kOr) return static_cast<T>(a | b);
+    if (way == Way::kXor) return static_cast<T>(a ^ b);
+  }
+  known = false;
+  return a;
+}
+
 }  // namespace
 
 void Warp::execute(const Instruction& in, Mask lanes) {
@@ -68,6 +82,10 @@ void Warp::execute(const Instruction& in, Mask lanes) {
       return store(in, lanes);
     case Op::kAtom:
       return atomic(in, lanes);
+    case Op::kMultimemLoad:
+    case Op::kMultimemReduce:
+    case Op::kMultimemStore:
+      return multimem(in, lanes);
     case Op::kCvt:
       return convert(in, lanes);
     case Op::kWidenPair:
@@ -242,6 +260,44 @@ void Warp::atomic(const Instruction& in, Mask lanes) {
     });
   });
   count_traffic(true, true);
+  if (!known) fail(in, __builtin_ctz(lanes), "the interpreter does not execute");
+}
+
+// What the switch does: it reads all members and hands their sum on, or writes what it is given to all of them.
+void Warp::multimem(const Instruction& in, Mask lanes) {
+  const auto element = static_cast<std::size_t>(size_of(in.type));
+  const std::size_t bytes = element * in.width;
+  std::uint64_t rooms[4][kLanes];
+  Source sources[4] = {};
+  const bool loads = in.op == Op::kMultimemLoad;
+  for (std::size_t i = 0; i < in.width && !loads; ++i) sources[i] = source(in.list[i], rooms[i]);
+  bool known = true;
+  for_lanes(lanes, [&](int lane) {
+    const std::uint64_t at = (in.a ? registers_.of(in.a.at)[lane] : 0) + static_cast<std::uint64_t>(in.offset);
+    const std::vector<std::byte*> members = block_.grid.around.memory.members_at(at, bytes);
+    if (members.empty() || at % bytes != 0)
+      return fail(in, lane, fmt::format("{} bytes at {:#x} are no multicast memory, or not aligned:", bytes, at));
+    for (std::size_t i = 0; i < in.width; ++i)
+      with_type(in.type, [&]<class T>(T) {
+        if constexpr (sizeof(T) >= 4) {
+          T all{};
+          for (std::size_t m = 0; m < members.size(); ++m) {
+            std::byte* const place = members[m] + i * element;
+            T here;
+            std::memcpy(&here, place, element);
+            if (loads)
+              all = m == 0 ? here : reduced(in.way, all, here, known);
+            else if (in.op == Op::kMultimemStore)
+              here = get<T>(sources[i][lane]), std::memcpy(place, &here, element);
+            else
+              here = reduced(in.way, here, get<T>(sources[i][lane]), known), std::memcpy(place, &here, element);
+          }
+          if (loads && in.list[i]) registers_.of(in.list[i].at)[lane] = put(all);
+        }
+      });
+  });
+  Traffic& traffic = block_.grid.around.traffic;  // one crossing, whatever the number of members
+  (loads ? traffic.loaded : traffic.stored) += bytes * static_cast<std::uint64_t>(__builtin_popcount(lanes));
   if (!known) fail(in, __builtin_ctz(lanes), "the interpreter does not execute");
 }
 

@@ -106,6 +106,7 @@ class Warp {
   void load(const Instruction& in, Mask lanes);
   void store(const Instruction& in, Mask lanes);
   void atomic(const Instruction& in, Mask lanes);
+  void multimem(const Instruction& in, Mask lanes);
   void change_space(const Instruction& in, Mask lanes);
   std::byte* place(const Instruction& in, int lane, std::size_t bytes);
   void check(const Instruction& in, int lane, std::uintptr_t at, std::size_t bytes, bool writes);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "tests/ptx/machine.h"
@@ -33,13 +34,15 @@ std::string kernel(const std::string& body) {
 class Ptx : public ::testing::Test {
  protected:
   // What went wrong, or nothing. The kernel's parameter is `data`.
-  std::string run(const std::string& text, Dim grid, Dim block, Options options = {}) {
+  std::string run(const std::string& text, Dim grid, Dim block, Options options = {},
+                  const std::function<void(Memory&)>& prepare = {}) {
     auto module = Module::read(text);
     if (!module) return module.error().message;
     const auto kernel = (*module)->kernel("test");
     if (!kernel) return kernel.error().message;
     Memory memory;
     memory.add(data.data(), data.size() * sizeof(std::uint64_t), "data");
+    if (prepare) prepare(memory);
     Machine machine(memory, options);
     const std::uint64_t* const at = data.data();
     const auto id = machine.start(**kernel, grid, block, std::as_bytes(std::span(&at, 1)), 0);
@@ -54,6 +57,54 @@ TEST_F(Ptx, EveryThreadHasItsPlace) {
             "");
   for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(data[i], 3 * i + 7);
   EXPECT_EQ(data[100], 0u);
+}
+
+// Three devices' memories behind one multicast range: what `data` begins with stands for its address.
+TEST_F(Ptx, MultimemSumsAllMembersAndWritesAllOfThem) {
+  constexpr std::size_t kFloats = 128;
+  std::vector<float> members[3];
+  alignas(16) static std::byte range[kFloats * sizeof(float)];
+  for (int m = 0; m < 3; ++m)
+    for (std::size_t i = 0; i < kFloats; ++i) members[m].push_back(static_cast<float>(100 * m) + static_cast<float>(i));
+  data[0] = reinterpret_cast<std::uint64_t>(range);
+  const auto prepare = [&](Memory& memory) {
+    std::vector<std::byte*> places;
+    for (auto& member : members) places.push_back(reinterpret_cast<std::byte*>(member.data()));
+    memory.add_multicast(range, sizeof(range), places);
+  };
+  EXPECT_EQ(run(kernel(R"(
+  ld.global.u64 %rd2, [%rd0];
+  mul.wide.u32 %rd3, %r0, 16;
+  add.s64 %rd2, %rd2, %rd3;
+  multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%f0, %f1, %f2, %f3}, [%rd2];
+  multimem.st.relaxed.sys.global.v4.f32 [%rd2], {%f0, %f1, %f2, %f3};)"),
+                {}, {32}, {}, prepare),
+            "");
+  for (const auto& member : members)
+    for (std::size_t i = 0; i < kFloats; ++i) EXPECT_EQ(member[i], 300 + 3 * static_cast<float>(i)) << i;
+}
+
+TEST_F(Ptx, MultimemAddsToAllMembersAndRefusesOtherMemory) {
+  std::uint32_t members[2][32] = {};
+  alignas(16) static std::byte range[sizeof(members[0])];
+  data[0] = reinterpret_cast<std::uint64_t>(range);
+  const std::string add = kernel(R"(
+  ld.global.u64 %rd2, [%rd0];
+  mul.wide.u32 %rd3, %r0, 4;
+  add.s64 %rd2, %rd2, %rd3;
+  multimem.red.relaxed.sys.global.add.u32 [%rd2], %r0;)");
+  EXPECT_EQ(run(add, {}, {32}, {},
+                [&](Memory& memory) {
+                  memory.add_multicast(
+                      range, sizeof(range),
+                      {reinterpret_cast<std::byte*>(members[0]), reinterpret_cast<std::byte*>(members[1])});
+                }),
+            "");
+  for (const auto& member : members)
+    for (std::uint32_t i = 0; i < 32; ++i) EXPECT_EQ(member[i], i);
+  EXPECT_NE(run(add, {}, {32}).find("no multicast memory"), std::string::npos);
+  EXPECT_NE(run(kernel("multimem.ld_reduce.global.add.acc::f32.f16x2 %r2, [%rd0];"), {}, {32}).find("does not know"),
+            std::string::npos);
 }
 
 TEST_F(Ptx, LanesThatPartMeetAgain) {

@@ -245,6 +245,61 @@ def bf16_hook(rank, ranks):
     print("right")
 
 
+def _trained(rank, ranks, state, hook, steps=1):
+    """The averaged gradients of a small model with a hook, and the exact ones."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.manual_seed(1)
+    layers = torch.nn.Sequential(*(torch.nn.Linear(101, 101) for _ in range(4)))
+    model = DistributedDataParallel(layers, bucket_cap_mb=0.05)
+    model.register_comm_hook(state, hook)
+    inputs = [torch.randn(3, 101) for _ in range(ranks)]
+    sums = None
+    for _ in range(steps):
+        layers.zero_grad()
+        model(inputs[rank]).square().sum().backward()
+        got = torch.cat([p.grad.flatten() for p in layers.parameters()])
+        sums = got if sums is None else sums + got
+    exact = torch.zeros_like(sums)
+    for x in inputs:
+        layers.zero_grad()
+        layers(x).square().sum().backward()
+        exact += torch.cat([p.grad.flatten() for p in layers.parameters()]) / ranks
+    return sums / steps, exact
+
+
+def fp8_hook(rank, ranks):
+    import weftcomm_torch
+
+    got, exact = _trained(rank, ranks, None, weftcomm_torch.fp8_sum_hook, steps=2)
+    # Two roundings of a sixteenth each, of the largest of a part.
+    assert (got - exact).abs().max() <= exact.abs().max() / 8, (got - exact).abs().max()
+    assert (got - exact).norm() < 0.05 * exact.norm()
+    everywhere = got.clone()
+    dist.broadcast(everywhere, 0)
+    assert torch.equal(everywhere, got)
+    print("right")
+
+
+def topk_hook(rank, ranks):
+    import weftcomm_torch
+
+    all_of_it, exact = _trained(rank, ranks, weftcomm_torch.TopK(1.0), weftcomm_torch.topk_hook)
+    assert torch.allclose(all_of_it, exact, rtol=1e-4, atol=1e-4)
+    few, _ = _trained(rank, ranks, weftcomm_torch.TopK(0.1), weftcomm_torch.topk_hook)
+    assert (few != 0).sum() <= 0.11 * ranks * few.numel()
+    # What did not travel is kept: over many steps the average approaches the gradient.
+    many, _ = _trained(rank, ranks, weftcomm_torch.TopK(0.1), weftcomm_torch.topk_hook, steps=60)
+    assert (many - exact).norm() < 0.5 * (few - exact).norm(), ((many - exact).norm(), (few - exact).norm())
+    try:
+        weftcomm_torch.TopK(0)
+    except ValueError as e:
+        assert "above 0" in str(e)
+    else:
+        raise AssertionError("TopK(0) was taken")
+    print("right")
+
+
 def memory(rank, ranks):
     import weftcomm_torch
 

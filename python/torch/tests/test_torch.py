@@ -12,7 +12,7 @@ def run(name, tmp_path, ranks=2, backend="weft", **environment):
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-@pytest.mark.parametrize("job", ["collectives", "objects", "bf16_hook"])
+@pytest.mark.parametrize("job", ["collectives", "objects", "bf16_hook", "fp8_hook", "topk_hook"])
 def test_collectives_and_objects_on_every_rank(job, ranks, tmp_path):
     assert run(job, tmp_path, ranks) == ["right"] * ranks
 

@@ -7,6 +7,7 @@
 #include "apps/cli/help.h"
 #include "base/env.h"
 #include "base/text.h"
+#include "plan/cost/access_costs.h"
 #include "plan/tune/nccl/choice.h"
 
 namespace weft::cli {
@@ -106,7 +107,17 @@ Result<Machine> settle(BenchSpec& spec) {
     return bad_input("--check does not go together with --beside, --load and --compute");
   WEFT_CHECK(set_level(spec));
   WEFT_CHECK(take_nccl_variables(spec));
+  if (!spec.post.empty() && !spec.calibration.empty())
+    return bad_input("--post {}: stands beside --calibration, which says it already", spec.post);
   WEFT_TRY(Machine machine, load_machine(spec.on, spec.calibration));
+  if (!spec.post.empty()) {
+    WEFT_TRY(const Duration posting, cost::posting_time(spec.post));
+    if (machine.view->topology().nodes() < 2)
+      return bad_input("--post {}: {} is one node, whose ranks post nothing to a network", spec.post, machine.name);
+    WEFT_TRY(auto costs, cost::posted_by(*machine.view, posting));
+    machine.view =
+        std::make_shared<cost::MachineView>(machine.view->topology(), std::move(costs), machine.view->caches());
+  }
   leave_out_nics(spec, machine);
   return machine;
 }
@@ -131,6 +142,8 @@ Status settle_size(BenchSpec& spec) {
 
 Result<int> run(BenchSpec& spec) {
   WEFT_CHECK(settle_size(spec));
+  if (!spec.post.empty() && (spec.on.empty() || spec.collective_name == "transfer" || spec.collective_name == "kv"))
+    return bad_input("--post {}: is for collectives and one-sided operations on a machine named by --on", spec.post);
   if (is_one_sided(spec.collective_name)) {
     if (spec.largest.empty()) spec.largest = "4M";
     return bench_one_sided(spec);
@@ -174,7 +187,7 @@ void group(CLI::App& sub) {
   group_options(sub, "Instead of what weft chooses", {"--algo", "--proto", "--channels", "--tuner", "--reproducible"});
   group_options(sub, "Here", {"--transport", "--unregistered", "--check"});
   group_options(sub, "On another machine, simulated",
-                {"--on", "--calibration", "--level", "--no-fold", "--max-events"});
+                {"--on", "--calibration", "--post", "--level", "--no-fold", "--max-events"});
   group_options(sub, "What else happens there", {"--fault", "--beside", "--load", "--compute"});
   group_options(sub, "Transfers and caches",
                 {"--block", "--blocks", "--from", "--bounce", "--file", "--stack", "--verify", "--model", "--redis"});
@@ -202,6 +215,8 @@ Command add_bench(CLI::App& app) {
       ->required();
   sub->add_option("--on", spec->on, "simulate on this machine: a preset, a preset with options, or a file");
   sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");
+  sub->add_option("--post", spec->post,
+                  "with --on: who posts messages to the network: gpu (IBGDA), proxy (a thread of the host), cpu");
   sub->add_option("--ranks,-n", spec->ranks_text,
                   "how many ranks (default: 2 here, every GPU of a simulated machine); for `all` a list: 2,3,8");
   sub->add_option("--root", spec->root, "of the rooted collectives")->capture_default_str();

@@ -11,6 +11,7 @@ namespace weft::cli {
 // What `weft bench` was asked to do.
 struct BenchSpec {
   std::string on, calibration;
+  std::string post;  // simulated: who posts messages across the network; empty: as the machine's costs say
   std::string collective_name;
   Collective collective = Collective::kAllReduce;
   std::string ranks_text;   // a number; for `all` a list

@@ -101,12 +101,18 @@ Result<int> bench_one_sided_simulated(const BenchSpec& spec) {
   WEFT_TRY(auto sizes, sizes_of(spec));
   if (spec.collective_name == "atomic") sizes = {kWord};
   const topology::Path path = machine.view->path(0, ranks - 1);
+  std::optional<Duration> posting;
+  if (!spec.post.empty()) {
+    WEFT_TRY(posting, cost::posting_time(spec.post));
+    if (path.type != topology::PathType::kNet)
+      return bad_input("--post {}: over {} ranks load and store, nothing is posted", spec.post, name(path.type));
+  }
   OneSidedTable table(spec, "simulated", machine.name, ranks);
   table.header(fmt::format("{} (simulated), rank 0 and rank {} over {}", machine.name, ranks - 1, name(path.type)),
                "the wires alone");
   for (const Bytes bytes : sizes)
     for (const Way& way : ways_of(spec.collective_name, ranks, bytes)) {
-      WEFT_TRY(const replay::Outcome outcome, replay::run_on(*machine.view, way.program, 0));
+      WEFT_TRY(const replay::Outcome outcome, replay::run_on(*machine.view, way.program, 0, posting));
       table.row({bytes, way.what, outcome.total.us() / way.operations,
                  (path.latency * way.crossings + bytes / path.rate).us()});
     }

@@ -67,6 +67,7 @@ BenchRow::Packets packets_of(const sim::PacketStatistics& s, const std::string& 
           .retried = s.retried,
           .lost = s.lost,
           .discarded = s.discarded,
+          .reordered = s.reordered,
           .timeouts = s.timeouts,
           .pauses = s.pauses,
           .marked = s.marked,
@@ -231,7 +232,8 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   // The protocol is that of all jobs, so it must be known before them; and what cannot be done is said before the work.
   const auto check_plan = [&](const schedule::Plan& plan, simulate::Options& o) -> Status {
     WEFT_CHECK(schedule::check_place(*plan.algorithm, spec.in_place));
-    if (!spec.compute.empty()) WEFT_CHECK(simulate::check_engine(plan, task, o.computing));
+    if (!spec.compute.empty() && !simulate::has_collective_engines(view))
+      WEFT_CHECK(simulate::check_engine(plan, task, o.computing));
     if (job.others) {
       WEFT_TRY(o.beside, jobs_beside(spec, view, task.ranks, std::string(protocol::traits(plan.protocol).name)));
     }

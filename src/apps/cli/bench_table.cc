@@ -60,6 +60,7 @@ std::string packets_text(const BenchRow::Packets& p) {
   std::string text =
       fmt::format("packets {} sent over links, {} retried, {} lost, {} discarded, {} timeouts, {} marked, {} pauses",
                   p.sent, p.retried, p.lost, p.discarded, p.timeouts, p.marked, p.pauses);
+  if (p.reordered > 0) text += fmt::format(", {} out of order", p.reordered);
   if (!p.at.empty()) text += fmt::format("; longest queue {:.1f} KB for {}", p.longest_queue * 1e-3, p.at);
   return text;
 }

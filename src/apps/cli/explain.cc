@@ -10,6 +10,7 @@
 #include "model/predict/predict.h"
 #include "plan/cost/limit.h"
 #include "plan/tune/nccl/table.h"
+#include "plan/tune/vendor_rules.h"
 
 namespace weft::cli {
 namespace {
@@ -87,7 +88,33 @@ nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule:
     json["simulated"]["measured"] = measured ? report::to_json(*measured) : nlohmann::json("not measured");
   }
   if (nccl) json["nccl"] = nccl_json(*nccl, all.front());
+  if (const auto rule = tune::vendor_rule(*machine.view, task))
+    json["vendor"] = {{"library", rule->library},
+                      {"choice", rule->choice},
+                      {"algorithm", rule->algorithm},
+                      {"protocol", rule->protocol},
+                      {"source", rule->source}};
   return json;
+}
+
+// What the vendor's own library does by its published rules, and weft's time of the like.
+const tune::Candidate* like(const tune::VendorRule& rule, const std::vector<tune::Candidate>& all) {
+  const auto found = std::ranges::find_if(all, [&](const tune::Candidate& c) {
+    return c.possible && c.plan.algorithm->name == rule.algorithm &&
+           protocol::traits(c.plan.protocol).name == rule.protocol;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+void print_vendor(const Machine& machine, const schedule::Task& task, const std::vector<tune::Candidate>& all) {
+  const auto rule = tune::vendor_rule(*machine.view, task);
+  if (!rule) return;
+  const tune::Candidate* candidate = like(*rule, all);
+  fmt::print("# {}: {}{} ({})\n", rule->library, rule->choice,
+             candidate != nullptr ? fmt::format("; the like by weft, {} {}, takes {}", rule->algorithm, rule->protocol,
+                                                format_duration(candidate->estimate.total))
+                                  : "",
+             rule->source);
 }
 
 void print(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
@@ -107,6 +134,7 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
                format_duration(answer->outcome.time), simulate::name(answer->outcome.method),
                cost::share_of_least(limit, task, answer->outcome.time), answer->outcome.busiest_link,
                100 * answer->outcome.busiest_share);
+  print_vendor(machine, task, all);
   if (measured)
     fmt::print("# measured: {} would lie between {} and {}, by {} tables of {}\n", rows_inside(*measured),
                format_duration(measured->low), format_duration(measured->high), measured->tables, measured->of);
@@ -221,6 +249,8 @@ Result<int> run(Spec& spec) {
     WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
     return explain_access(spec.access, machine, bytes, spec.json);
   }
+  if (spec.access.used())
+    return bad_input("--reuse, --fraction, --peer, --l2, --memory, --work: of `weft explain access`");
   WEFT_TRY(const Asked asked, ask(spec));
   if (!spec.table.empty()) return write_table(spec, asked.machine, asked.question);
   std::optional<Explained> estimated;
@@ -278,6 +308,8 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--l2", spec->access.cache,
                   "access: as if rank 0's cache kept up to this much of its peer's memory; GPUs' keep none")
       ->capture_default_str();
+  sub->add_option("--memory", spec->access.memory,
+                  "access: the array is the host's unified memory, in dram or a part below it: cxl2-x8*2, nvme-gen5*4");
   sub->add_option("--work", spec->access.work,
                   "access: computation of each use, e.g. 200us, beside which a stream can copy");
   sub->add_option("--gpus", spec->gpus, "devices: the GPU of every rank, e.g. 0,0,1,1")->delimiter(',');

@@ -1,5 +1,7 @@
 #include "apps/cli/explain_access.h"
 
+#include <array>
+
 #include "base/quantity.h"
 #include "base/text.h"
 #include "plan/cost/access.h"
@@ -77,13 +79,93 @@ nlohmann::json to_json(const cost::AccessAdvice& a, const cost::Access& access, 
   return json;
 }
 
+constexpr std::array<std::string_view, 3> kUnifiedWays = {"loads", "faults", "prefetch"};
+
+std::string flag_text(const cost::FlagCosts& f) {
+  constexpr double kMessages = 100;
+  return fmt::format(
+      "flags: {}; a poll takes {}, sees a write after {}; a fence takes {}; {} messages: {} by fences, {} by polls",
+      f.coherent ? "coherent, the cache serves polls" : "not coherent, every poll crosses", format_duration(f.look),
+      format_duration(f.seen), format_duration(f.fence), kMessages, format_duration(f.fence * kMessages),
+      format_duration(f.look * kMessages));
+}
+
+nlohmann::json to_json(const cost::FlagCosts& f) {
+  return {
+      {"coherent", f.coherent}, {"poll_us", f.look.us()}, {"seen_after_us", f.seen.us()}, {"fence_us", f.fence.us()}};
+}
+
+void print_unified(const cost::UnifiedAdvice& a, const cost::Access& access, const Machine& machine,
+                   const std::string& memory) {
+  fmt::print("# rank 0 uses {} of {} that the host manages, in {} of {} ({})\n",
+             access.fraction < 1 ? fmt::format("{:.3g} %", access.fraction * 100) : "all", format_bytes(access.bytes),
+             memory, machine.name, a.path);
+  fmt::print("  {:<8} {:>12} {:>14}  total for {}\n", "way", "beforehand", "each use", uses(access.reuse));
+  const auto row = [&](cost::UnifiedWay way, const std::string& before, Duration each) {
+    const auto at = static_cast<std::size_t>(way);
+    fmt::print("{} {:<8} {:>12} {:>14}  {}\n", a.best == way ? '*' : ' ', kUnifiedWays[at], before,
+               format_duration(each), format_duration(a.total[at]));
+  };
+  if (a.loads_possible)
+    row(cost::UnifiedWay::kLoads, "-", access.reuse > 1 ? a.again : a.first);
+  else
+    fmt::print("  {:<8} drives are not loaded from: the host's memory is a cache of theirs\n", "loads");
+  row(cost::UnifiedWay::kFaults, format_duration(a.faulting), a.local);
+  row(cost::UnifiedWay::kPrefetch, format_duration(a.prefetch), a.local);
+  const auto from = [](const std::optional<std::int64_t>& n) { return n ? "from " + uses(*n) + " on" : "never"; };
+  if (a.loads_possible)
+    fmt::print("than loads: a prefetch is cheaper {}, migration by page faults {}\n", from(a.prefetch_from_uses),
+               from(a.faults_from_uses));
+}
+
+nlohmann::json to_json(const cost::UnifiedAdvice& a, const cost::Access& access, const Machine& machine,
+                       const std::string& memory) {
+  nlohmann::json json = {{"schema", "weft.explain_unified/1"},
+                         {"machine", machine.name},
+                         {"memory", memory},
+                         {"bytes", access.bytes},
+                         {"fraction", access.fraction},
+                         {"reuse", access.reuse},
+                         {"path", a.path},
+                         {"coherent", a.coherent},
+                         {"choice", kUnifiedWays[static_cast<std::size_t>(a.best)]},
+                         {"loads_us", nullptr},
+                         {"faults_us", a.total[1].us()},
+                         {"prefetch_us", a.total[2].us()},
+                         {"use_after_us", a.local.us()},
+                         {"prefetch_from_uses", nullptr},
+                         {"faults_from_uses", nullptr}};
+  if (a.loads_possible) json["loads_us"] = a.total[0].us();
+  if (a.prefetch_from_uses) json["prefetch_from_uses"] = *a.prefetch_from_uses;
+  if (a.faults_from_uses) json["faults_from_uses"] = *a.faults_from_uses;
+  return json;
+}
+
+Result<int> explain_unified(const AccessSpec& spec, const cost::Access& access, const Machine& machine,
+                            const std::string& json) {
+  if (spec.peer != 1) return bad_input("--peer {}: --memory {} is the host's, no rank's", spec.peer, spec.memory);
+  WEFT_TRY(const cost::Tier tier, cost::parse_tier(spec.memory));
+  WEFT_TRY(const auto advice, cost::advise_unified(*machine.view, 0, access, tier));
+  const cost::FlagCosts flags = cost::flag_costs(*machine.view, 0, -1);
+  if (json != "-") {
+    print_unified(advice, access, machine, spec.memory);
+    fmt::print("{}\n", flag_text(flags));
+  }
+  if (json.empty()) return 0;
+  nlohmann::json all = to_json(advice, access, machine, spec.memory);
+  all["flags"] = to_json(flags);
+  WEFT_CHECK(write_json(json, all));
+  return 0;
+}
+
 }  // namespace
 
 Result<int> explain_access(const AccessSpec& spec, const Machine& machine, Bytes bytes, const std::string& json) {
   if (bytes < 1) return bad_input("--bytes {}: at least 1", bytes);
   if (spec.reuse < 1) return bad_input("--reuse {}: at least 1", spec.reuse);
   if (!(spec.fraction > 0 && spec.fraction <= 1)) return bad_input("--fraction {}: above 0, at most 1", spec.fraction);
-  if (spec.peer < 1 || spec.peer >= machine.view->endpoints())
+  const bool peers = spec.memory.empty();
+  if (peers && (spec.peer < 1 || spec.peer >= machine.view->endpoints()))
     return bad_input("--peer {}: {} has ranks 1 to {} besides rank 0", spec.peer, machine.name,
                      machine.view->endpoints() - 1);
   const auto cache = parse_message("--l2", spec.cache);
@@ -94,9 +176,17 @@ Result<int> explain_access(const AccessSpec& spec, const Machine& machine, Bytes
     if (!work) return bad_input("--work {}: a time above zero such as 200us or 2ms", spec.work);
     access.work = *work;
   }
+  if (!peers) return explain_unified(spec, access, machine, json);
   WEFT_TRY(const auto advice, cost::advise(*machine.view, 0, static_cast<Rank>(spec.peer), access));
-  if (json != "-") print(advice, access, machine, spec.peer);
-  if (!json.empty()) WEFT_CHECK(write_json(json, to_json(advice, access, machine, spec.peer)));
+  const cost::FlagCosts flags = cost::flag_costs(*machine.view, 0, static_cast<Rank>(spec.peer));
+  if (json != "-") {
+    print(advice, access, machine, spec.peer);
+    fmt::print("{}\n", flag_text(flags));
+  }
+  if (json.empty()) return 0;
+  nlohmann::json all = to_json(advice, access, machine, spec.peer);
+  all["flags"] = to_json(flags);
+  WEFT_CHECK(write_json(json, all));
   return 0;
 }
 

@@ -9,6 +9,10 @@ struct AccessSpec {
   std::int64_t reuse = 1, peer = 1;
   double fraction = 1;
   std::string cache = "0", work;  // a size, a time; empty: none
+  std::string memory;             // of the host, which manages the array: a tier; empty: a peer's memory
+  bool used() const {
+    return reuse != 1 || peer != 1 || fraction != 1 || cache != "0" || !work.empty() || !memory.empty();
+  }
 };
 
 // Pointer or get, and where the break-even lies; as text, and as weft.explain_access/1 in `json` if that names a file.

@@ -14,6 +14,7 @@
 #include "machine/render/staircase.h"
 #include "machine/render/svg.h"
 #include "machine/topology_json.h"
+#include "plan/cost/translation.h"
 
 namespace weft::cli {
 namespace {
@@ -21,6 +22,8 @@ namespace {
 struct Spec {
   std::string on, svg, heat, stairs, xml, slurm, kubernetes, json, record;
   std::vector<std::string> path;
+  std::string transfer, working_set = "0", pages = "4K";
+  bool ats = false;
   bool matrix = false, links = false;
 };
 
@@ -114,6 +117,37 @@ Status print_path(const topology::Topology& t, const topology::Routes& routes, c
   return {};
 }
 
+// How long transfers over a path take where the IOMMU of its node translates addresses: quantiles.
+Status print_transfer(const Spec& spec, const topology::Topology& t, const topology::Routes& routes) {
+  WEFT_TRY(const DeviceId from, device_named(t, spec.path[0]));
+  WEFT_TRY(const DeviceId to, device_named(t, spec.path[1]));
+  cost::Translated what{.ats = spec.ats};
+  WEFT_TRY(what.bytes, parse_message("--transfer", spec.transfer));
+  WEFT_TRY(what.working_set, parse_message("--working-set", spec.working_set));
+  WEFT_TRY(what.page, parse_message("--pages", spec.pages));
+  if (what.bytes < 1) return bad_input("--transfer {}: at least 1 byte", spec.transfer);
+  if (what.page < 4096 || (what.page & (what.page - 1)) != 0)
+    return bad_input("--pages {}: a power of two from 4K on", spec.pages);
+  bool translates = false;
+  for (const DeviceId cpu : t.devices_of(topology::DeviceKind::kCpu))
+    translates |= t.device(cpu).node == t.device(from).node && t.device(cpu).facts.get("iommu") == "on";
+  topology::Path path = routes.path(from, to);
+  if (translates) {
+    WEFT_TRY(path.latency, cost::latency_untranslated(t, path));
+  }
+  if (path.hops.empty()) return bad_input("--transfer: no links from {} to {}", spec.path[0], spec.path[1]);
+  WEFT_TRY(const cost::TransferTimes times, cost::transfer_times(path, what, translates));
+  fmt::print("a transfer of {}: p50 {}, p99 {}, p99.9 {}; without translation {}\n", format_bytes(what.bytes),
+             format_duration(times.p50), format_duration(times.p99), format_duration(times.p999),
+             format_duration(times.untranslated));
+  if (translates)
+    fmt::print("  {} pages, each misses {} with {:.3g} %, {} a walk\n", times.pages,
+               spec.ats ? "the device's cache (ATS)" : "the IOTLB", times.miss * 100, format_duration(times.walk));
+  else
+    fmt::print("  no IOMMU translates here; iommu=on does\n");
+  return {};
+}
+
 // Records the files that probes read of this machine, NVIDIA's GPUs included.
 Status record_this_machine(const std::string& folder) {
   topology::HostFacts facts = topology::read_sysfs("/");
@@ -141,7 +175,11 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   if (spec.links) print_links(t);
   if (spec.matrix) fmt::print("{}", topology::matrix_text(t));
+  if (spec.transfer.empty() && (spec.working_set != "0" || spec.pages != "4K" || spec.ats))
+    return bad_input("--working-set, --pages, --ats: go with --transfer BYTES");
+  if (!spec.transfer.empty() && spec.path.empty()) return bad_input("--transfer {}: goes with --path", spec.transfer);
   if (!spec.path.empty()) WEFT_CHECK(print_path(t, machine.view->routes(), spec.path));
+  if (!spec.transfer.empty()) WEFT_CHECK(print_transfer(spec, t, machine.view->routes()));
   WEFT_CHECK(write(spec.svg, [&]() -> Result<std::string> { return topology::svg(t); }));
   WEFT_CHECK(write(spec.heat, [&]() -> Result<std::string> { return topology::heat_map_svg(t); }));
   WEFT_CHECK(write(spec.stairs, [&]() -> Result<std::string> { return topology::staircase_svg(catalog, t); }));
@@ -181,6 +219,11 @@ Command add_topo(CLI::App& app) {
   sub->add_option("--stairs", spec->stairs, "draw the rates from GPU memory to the spine on a logarithmic scale")
       ->check(writable);
   sub->add_option("--path", spec->path, "print the way between two devices, e.g. --path gpu0 node1/nic3")->expected(2);
+  sub->add_option("--transfer", spec->transfer, "with --path: how long transfers of this size take, p50 to p99.9");
+  sub->add_option("--working-set", spec->working_set,
+                  "with --transfer: all memory that the device's transfers touch (default: one buffer)");
+  sub->add_option("--pages", spec->pages, "with --transfer: the page size of the IOMMU's table")->capture_default_str();
+  sub->add_flag("--ats", spec->ats, "with --transfer: the device asks by ATS and caches translations itself");
   sub->add_option("--slurm", spec->slurm, "write Slurm's topology.conf of a cluster")->check(writable);
   sub->add_option("--kubernetes", spec->kubernetes, "write Kubernetes nodes with topology labels")->check(writable);
   sub->add_option("--record", spec->record, "store what was read of this machine in this folder")

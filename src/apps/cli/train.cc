@@ -522,9 +522,9 @@ Command add_train(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--recompute", spec->words.recompute, "none, selective or full")->capture_default_str();
   sub->add_option("--schedule", spec->words.schedule, "1f1b, zb-1p or zb-2p")->capture_default_str();
-  sub->add_option(
-         "--compress", spec->words.compress,
-         "gradients, as DDP's hooks do with --zero 0: none, fp16, powersgd:RANK or topk:SHARE%; encoding is charged")
+  sub->add_option("--compress", spec->words.compress,
+                  "gradients, as DDP's hooks do with --zero 0: none, fp16, bf16, fp8, powersgd:RANK or topk:SHARE%; "
+                  "encoding is charged")
       ->capture_default_str();
   sub->add_option("--precision", spec->words.precision, "of GEMMs: bf16, fp8, mxfp8, fp4")->capture_default_str();
   sub->add_option(

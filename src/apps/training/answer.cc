@@ -1,6 +1,8 @@
 #include "apps/training/answer.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "apps/training/largest.h"
 #include "apps/training/layout.h"
@@ -44,7 +46,7 @@ report::TrainRow row_of(const Plan& plan, const Step& step, const Card& card) {
 report::TrainReport report_of(const Model& model, const Words& words, const Question& question, std::int64_t gpus) {
   return {.model = model.name,
           .machine = words.on,
-          .card = question.card.name,
+          .card = question.card.name + question.card.among,
           .precision = words.precision,
           .flops_formula = kFlopsFormula,
           .gpus = gpus,
@@ -121,10 +123,39 @@ Result<Words> parse_words(std::string_view text) {
   return words;
 }
 
+namespace {
+
+// The machine's card. Where its nodes differ: the slowest, which all ranks wait for, with the least of their memories.
+Result<Card> card_of(const cost::MachineView& machine, const Words& words) {
+  std::map<std::string, std::int64_t> kinds;
+  for (Rank r = 0; r < machine.endpoints(); ++r) ++kinds[machine.topology().device(machine.device(r)).model];
+  std::optional<Card> slowest;
+  double memory = 0, rates = 0;
+  std::string text;
+  for (const auto& [model, count] : kinds) {
+    WEFT_TRY(Card card, load_card(model, words.precision, words.cards));
+    const double rate = card.peak * card.gemm;
+    rates += rate * static_cast<double>(count);
+    memory = memory == 0 ? card.memory : std::min(memory, card.memory);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, model);
+    if (!slowest || rate < slowest->peak * slowest->gemm) slowest = std::move(card);
+  }
+  if (kinds.size() == 1) return *std::move(slowest);
+  const double even = slowest->peak * slowest->gemm * static_cast<double>(machine.endpoints());
+  slowest->among = fmt::format(
+      " (the slowest of {}, which all wait for; replicas with shares of the batch by their rates would compute in "
+      "{:.2f} of the time)",
+      text, even / rates);
+  slowest->memory = memory;
+  return *std::move(slowest);
+}
+
+}  // namespace
+
 Result<Question> understand(const Model& model, const cost::MachineView& machine, const Words& words) {
   if (!machine.costs().gpu()) return bad_input("--on {}: it has no GPUs", words.on);
   Question question{words.plan, {}};
-  WEFT_TRY(question.card, load_card(machine.topology().device(machine.device(0)).model, words.precision, words.cards));
+  WEFT_TRY(question.card, card_of(machine, words));
   Plan& plan = question.plan;
   plan.precision = words.precision;
   WEFT_TRY(plan.recompute, parse_recompute(words.recompute));

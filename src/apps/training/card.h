@@ -33,7 +33,9 @@ struct Card {
   double host = 0, host_experts = 0;
   bool estimated = false;  // shares are those of a similar card
   std::string chip;        // its key in tables of cards: "90", "gfx942"
-  std::string fitted;      // what a user's own table was fitted to; empty: as shipped
+  std::string
+      among;  // on machines of several kinds of cards: which, and what uneven shares would gain; empty: one kind
+  std::string fitted;  // what a user's own table was fitted to; empty: as shipped
 
   // C = A B with A of m × k, B of k × n: tiles in waves over the multiprocessors, but no faster than memory; in
   // seconds.

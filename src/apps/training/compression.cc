@@ -20,6 +20,8 @@ double d(std::int64_t n) { return static_cast<double>(n); }
 
 // Bytes read and written per value, all in FP32 but where said. Counted from what PyTorch's hooks do.
 constexpr double kHalfTraffic = 2 * (4 + 2);  // FP32 to 16 bit before, back after
+// FP8: the largest value is looked for, then the part is scaled and rounded; back after.
+constexpr double kFp8Traffic = 4 + 2 * (4 + 1);
 // PowerSGD: gradient and error are added (2 read, 1 written), the sum is read for each of two products, the
 // approximation is written, and the new error is the difference (2 read, 1 written).
 constexpr double kPowerSgdTraffic = 4.0 * (3 + 1 + 1 + 1 + 3);
@@ -56,6 +58,8 @@ std::optional<std::pair<double, std::string_view>> number_at(std::string_view te
 Result<Compression> parse_compression(std::string_view text) {
   if (text == "none") return Compression{};
   if (text == "fp16") return Compression{Kind::kHalf, 0};
+  if (text == "bf16") return Compression{Kind::kBf16, 0};
+  if (text == "fp8") return Compression{Kind::kFp8, 0};
   constexpr std::string_view kPower = "powersgd:", kTop = "topk:";
   if (text.starts_with(kPower)) {
     const auto rank = number_at(text.substr(kPower.size()));
@@ -68,7 +72,7 @@ Result<Compression> parse_compression(std::string_view text) {
     if (share && share->second == "%" && share->first <= 100) return Compression{Kind::kTopK, share->first / 100};
     return bad_input("--compress {}: the share of values that are sent is in percent, as in topk:1%", text);
   }
-  return bad_input("--compress {}: none, fp16, powersgd:RANK or topk:SHARE%", text);
+  return bad_input("--compress {}: none, fp16, bf16, fp8, powersgd:RANK or topk:SHARE%", text);
 }
 
 std::string name(const Compression& c) {
@@ -77,6 +81,10 @@ std::string name(const Compression& c) {
       return "none";
     case Kind::kHalf:
       return "fp16";
+    case Kind::kBf16:
+      return "bf16";
+    case Kind::kFp8:
+      return "fp8";
     case Kind::kPowerSgd:
       return fmt::format("powersgd:{:.0f}", c.amount);
     case Kind::kTopK:
@@ -91,7 +99,10 @@ Encoded encoded(double bytes, std::int64_t ranks, const Model& model, const Plan
     case Kind::kNone:
       return {.bytes = bytes};
     case Kind::kHalf:
+    case Kind::kBf16:
       return {.bytes = 2 * values, .seconds = card.memory_time(kHalfTraffic * values)};
+    case Kind::kFp8:  // summed by its ranks in FP32, so that it is rounded twice: all-to-all, then all-gather
+      return {.bytes = values, .seconds = card.memory_time(kFp8Traffic * values)};
     case Kind::kPowerSgd: {
       const double rank = plan.compression.amount, sent = 4 * values * factors(model, plan, rank);
       // Two products before and one after; on FP32 inputs they run at the rate of 16 bit at best (TF32 at half of it).

@@ -16,7 +16,9 @@ struct Plan;
 struct Compression {
   enum class Kind : std::uint8_t {
     kNone,
-    kHalf,      // FP32 is rounded to 16 bit for the wire
+    kHalf,      // FP32 is rounded to fp16 for the wire
+    kBf16,      // to bf16
+    kFp8,       // to 8 bit, with a scale for each rank's part
     kPowerSgd,  // two factors of a low rank for each matrix, with error feedback
     kTopK       // the largest values with their indices, with error feedback
   };
@@ -25,7 +27,7 @@ struct Compression {
 
   bool any() const { return kind != Kind::kNone; }
 };
-// "none", "fp16", "powersgd:4", "topk:1%". Errors (bad input): names what is wrong.
+// "none", "fp16", "bf16", "fp8", "powersgd:4", "topk:1%". Errors (bad input): names what is wrong.
 Result<Compression> parse_compression(std::string_view text);
 std::string name(const Compression& compression);
 

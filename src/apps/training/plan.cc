@@ -150,8 +150,9 @@ Status check_plan(const Model& model, const Plan& plan) {
   if (plan.compression.any() && plan.zero > 0)
     return bad_input("--compress {} needs --zero 0: DDP's hooks compress gradients that every replica keeps",
                      name(plan.compression));
-  if (plan.compression.kind == Compression::Kind::kHalf && plan.gradient_bytes == 2)
-    return bad_input("--compress fp16: gradients have 2 bytes already (--gradient-bytes)");
+  if ((plan.compression.kind == Compression::Kind::kHalf || plan.compression.kind == Compression::Kind::kBf16) &&
+      plan.gradient_bytes == 2)
+    return bad_input("--compress {}: gradients have 2 bytes already (--gradient-bytes)", name(plan.compression));
   if (!(plan.recompute_share > 0 && plan.recompute_share <= 1))
     return bad_input("--recompute-share {}: a share above 0 and up to 1", plan.recompute_share);
   if (plan.zero < 0 || plan.zero > 3) return bad_input("--zero {}: 0, 1, 2 or 3", plan.zero);

@@ -352,6 +352,8 @@ TEST(Compression, GainsWhereTheNetworkIsSlowAndPaysForItsEncoding) {
   const std::string slow = "dgx-h100:nodes=4,net=eth-100";
   EXPECT_LT(seconds(",compress=powersgd:4", slow), 0.7 * seconds("", slow));
   EXPECT_LT(seconds(",compress=fp16", slow), 0.8 * seconds("", slow));
+  EXPECT_EQ(seconds(",compress=bf16", slow), seconds(",compress=fp16", slow));
+  EXPECT_LT(seconds(",compress=fp8", slow), 0.8 * seconds(",compress=bf16", slow));
   const std::string fast = "llama3-8b:zero=0,micro-batch=4,global-batch=32,seq=8192";
   const Step plain = answer_to(fast, "dgx-h100").step,
              small = answer_to(fast + ",compress=powersgd:4", "dgx-h100").step;
@@ -380,7 +382,7 @@ TEST(Compression, SendsFactorsOrTheLargestValues) {
 TEST(Compression, WordsThatCannotBeAreRefused) {
   for (const char* text : {"powersgd", "powersgd:0", "powersgd:2.5", "topk:1", "topk:0%", "topk:101%", "zip"})
     EXPECT_FALSE(parse_compression(text)) << text;
-  for (const char* text : {"none", "fp16", "powersgd:4", "topk:1%", "topk:0.1%"})
+  for (const char* text : {"none", "fp16", "bf16", "fp8", "powersgd:4", "topk:1%", "topk:0.1%"})
     EXPECT_EQ(name(parse_compression(text).value()), text);
   Plan plan{.dp = 8, .zero = 1, .global_batch = 8, .seq = 2048, .compression = {Compression::Kind::kPowerSgd, 4}};
   EXPECT_EQ(check_plan(model("llama3-8b"), plan).error().message,

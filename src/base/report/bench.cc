@@ -37,10 +37,15 @@ nlohmann::json to_json(const BenchReport& report) {
       row["measured"] = "not measured";
     if (r.healthy.ps() > 0) row["healthy_us"] = r.healthy.us();
     if (r.packets)
-      row["packets"] = {{"sent", r.packets->sent},         {"retried", r.packets->retried},
-                        {"lost", r.packets->lost},         {"discarded", r.packets->discarded},
-                        {"timeouts", r.packets->timeouts}, {"marked", r.packets->marked},
-                        {"pauses", r.packets->pauses},     {"longest_queue_bytes", r.packets->longest_queue},
+      row["packets"] = {{"sent", r.packets->sent},
+                        {"retried", r.packets->retried},
+                        {"lost", r.packets->lost},
+                        {"discarded", r.packets->discarded},
+                        {"reordered", r.packets->reordered},
+                        {"timeouts", r.packets->timeouts},
+                        {"marked", r.packets->marked},
+                        {"pauses", r.packets->pauses},
+                        {"longest_queue_bytes", r.packets->longest_queue},
                         {"longest_queue", r.packets->at}};
     if (r.computing)
       row["computing"] = {{"alone_us", r.computing->alone.us()},

@@ -60,7 +60,7 @@ struct BenchRow {
   Duration simulating;          // simulated: how long that took here
   // Simulated with packets: what happened to them. Sent counts every link; `longest_queue` in bytes, for link `at`.
   struct Packets {
-    std::int64_t sent = 0, retried = 0, lost = 0, discarded = 0, timeouts = 0, pauses = 0, marked = 0;
+    std::int64_t sent = 0, retried = 0, lost = 0, discarded = 0, reordered = 0, timeouts = 0, pauses = 0, marked = 0;
     double longest_queue = 0;
     std::string at;
   };

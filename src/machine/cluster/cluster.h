@@ -26,7 +26,9 @@ struct ClusterOptions {
   std::string network;       // a network of the catalogue, e.g. "ib-ndr"; empty: no network
   std::int32_t rails = 0;    // NICs used per node; 0: all there are, or one when the node has none
   std::int32_t oversub = 1;  // a leaf's ports towards nodes per port towards spines
-  std::int32_t tiers = 0;    // levels of a fat tree: 2 or 3; 0: as few as the network needs without chassis
+  // The same of a spine, towards cores, in a fat tree of three levels.
+  std::int32_t spine_oversub = 1;
+  std::int32_t tiers = 0;  // levels of a fat tree: 2 or 3; 0: as few as the network needs without chassis
   Wires wires = Wires::kAuto;
   std::vector<std::int32_t> dims;  // of a torus of nodes; empty: as near to a square or cube as `nodes` divides
   std::int32_t nics = 0;           // NICs of a node instead of its own, of the network's usual kind; 0: its own
@@ -38,6 +40,7 @@ struct ClusterOptions {
   std::string iommu;         // "off", "pt", "on"; empty: not said, counts as off
   std::string tlb;           // of GPUs' memory management: "hit", "miss"; empty: not said, counts as hit
   std::string acs, peermem;  // "on", "off"; empty: not said, count as off and on
+  std::string memory;        // devices below the processors: "cxl2-x8*4+nvme-gen5*8"; empty: none
   std::string p2p, gdr;      // how far GPUs reach each other and NICs reach them: "loc" … "sys"; see peer_access.h
 };
 

@@ -126,8 +126,9 @@ class Builder {
     const std::int32_t per_pod = std::min(leaves, std::max(1, parts_.ports / 2));
     const std::int32_t pods = divide_up(leaves, per_pod);
     const std::int32_t spines = std::max(1, spread(per_pod, up, parts_.ports / 2));
-    // A spine has as many links up as down, which its plane's cores share.
-    const std::int32_t spine_up = divide_up(static_cast<std::int64_t>(per_pod) * up, spines);
+    // A spine's links up, which its plane's cores share.
+    const std::int32_t spine_up =
+        divide_up(divide_up(static_cast<std::int64_t>(per_pod) * up, spines), options_.spine_oversub);
     const std::int32_t cores = pods > 1 ? spread(pods, spine_up, parts_.ports) : 0;
     const DeviceId spine = add_switches(pods * spines), core = add_switches(spines * cores);
     for (std::int32_t l = 0; l < leaves; ++l)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/text.h"
+
 namespace weft::topology {
 namespace {
 
@@ -131,6 +133,38 @@ Result<Topology> join_domains(const Topology& node, std::int32_t copies) {
   return all;
 }
 
+// "nvme-gen5*8": that many parts below the node's processors, spread evenly; links with the rates at which the part
+// reads (from it) and writes, its latency in them.
+Status add_memory(const Catalog& catalog, std::string_view text, Topology& node) {
+  const std::size_t star = text.find('*');
+  const Part* part = catalog.find(text.substr(0, star));
+  const Figure* lanes = part != nullptr ? part->figure("lanes") : nullptr;
+  if (lanes == nullptr || part->kind != "memory" || !part->facts.contains("pcie"))
+    return bad_input("memory={}: a CXL expander or an NVMe drive of `weft catalog`, e.g. cxl2-x8*4+nvme-gen5*8", text);
+  std::int64_t count = 1;
+  if (star != std::string_view::npos) {
+    WEFT_TRY(count, parse_integer("memory=" + std::string(text) + ": count", text.substr(star + 1), 1, 1024));
+  }
+  const std::vector<DeviceId> cpus = of_kind(node, DeviceKind::kCpu);
+  if (cpus.empty()) return bad_input("memory={}: '{}' has no processors", text, node.title);
+  WEFT_TRY(Link link, catalog.link(part->facts.at("pcie"), static_cast<std::int32_t>(lanes->value), true));
+  const Figure *read = part->figure("rate"), *write = part->figure("write_rate");
+  link.rate_ab = std::min(link.rate_ab, rate_of(*read));
+  link.rate_ba = std::min(link.rate_ba, rate_of(write != nullptr ? *write : *read));
+  link.latency += duration_of(*part->figure("latency"));
+  for (std::int64_t i = 0; i < count; ++i) {
+    link.a = node.add({.kind = DeviceKind::kMemory,
+                       .node = 0,
+                       .index = static_cast<std::int32_t>(of_kind(node, DeviceKind::kMemory).size()),
+                       .model = part->name,
+                       .bus_id = {},
+                       .port_rate = {}});
+    link.b = cpus[static_cast<std::size_t>(i * static_cast<std::int64_t>(cpus.size()) / count)];
+    node.connect(link);
+  }
+  return {};
+}
+
 // The node with links at a device of this kind slower by `latency`.
 Topology delayed(const Topology& node, DeviceKind at, Duration latency, bool pcie_only) {
   return with_links(node, [&](Link link) {
@@ -212,6 +246,11 @@ Result<Topology> with_options(const Catalog& catalog, const Topology& original, 
     WEFT_TRY(node, regenerate(catalog, node, LinkKind::kPcie, options.pcie));
   }
   WEFT_CHECK(apply_host_settings(catalog, options, node));
+  for (std::string_view rest = options.memory; !rest.empty();) {
+    const std::size_t plus = std::min(rest.find('+'), rest.size());
+    WEFT_CHECK(add_memory(catalog, rest.substr(0, plus), node));
+    rest.remove_prefix(std::min(rest.size(), plus + 1));
+  }
   if (options.mnnvl > 1) {
     WEFT_TRY(node, join_domains(node, options.mnnvl));
   }

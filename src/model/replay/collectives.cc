@@ -38,16 +38,18 @@ Result<Duration> duration_of(const cost::MachineView& machine, const pgas::Event
 
 }  // namespace
 
-Result<Outcome> run_on(const cost::MachineView& machine, const pgas::Program& program, double compute) {
+Result<Outcome> run_on(const cost::MachineView& machine, const pgas::Program& program, double compute,
+                       std::optional<Duration> posting) {
   WEFT_TRY(const cost::OneSidedView view, cost::one_sided_view(machine));
   // The same collectives come again and again.
   std::map<std::tuple<std::string, Bytes, Rank>, Duration> known;
-  return run(view, program, {.compute = compute, .meeting = [&](const pgas::Event& meet) -> Result<Duration> {
-                               const auto key = std::tuple(meet.collective, meet.bytes, meet.group.size);
-                               if (const auto found = known.find(key); found != known.end()) return found->second;
-                               WEFT_TRY(const Duration duration, duration_of(machine, meet));
-                               return known[key] = duration;
-                             }});
+  return run(view, program,
+             {.compute = compute, .posting = posting, .meeting = [&](const pgas::Event& meet) -> Result<Duration> {
+                const auto key = std::tuple(meet.collective, meet.bytes, meet.group.size);
+                if (const auto found = known.find(key); found != known.end()) return found->second;
+                WEFT_TRY(const Duration duration, duration_of(machine, meet));
+                return known[key] = duration;
+              }});
 }
 
 }  // namespace weft::replay

@@ -109,6 +109,12 @@ class Run {
     }
   }
 
+  Duration call_of(Rank r, Rank peer) const {
+    if (options_.posting && r != peer && view_.machine.path(r, peer).type == topology::PathType::kNet)
+      return *options_.posting;
+    return cost::call_time(view_.costs.gpu());
+  }
+
   // One phase further; false: not yet.
   bool advance(Rank r, Walker& w, const Step& step) {
     const Kind kind = step.event->kind;
@@ -116,7 +122,7 @@ class Run {
       case Phase::kGap:
         return pass(r, w, step.gap * options_.compute, w.spent.computing, Phase::kCall);
       case Phase::kCall: {
-        const Duration call = calls(kind) ? cost::call_time(view_.costs.gpu()) : Duration();
+        const Duration call = calls(kind) ? call_of(r, step.event->peer) : Duration();
         return pass(r, w, call, w.spent.moving, flows(*step.event) ? Phase::kMove : Phase::kAnswer);
       }
       case Phase::kMove:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "onesided/pgas/trace.h"
 #include "plan/cost/access_costs.h"
@@ -9,6 +10,8 @@ namespace weft::replay {
 
 struct Options {
   double compute = 1;  // the factor on the recorded time of what the program does between its operations
+  // What posting a message across the network takes; empty: the call of access_costs.json.
+  std::optional<Duration> posting = {};
   // What a collective takes when all members have come.
   std::function<Result<Duration>(const pgas::Event& meet)> meeting;
 };
@@ -35,6 +38,7 @@ struct Outcome {
 Result<Outcome> run(const cost::OneSidedView& machine, const pgas::Program& program, const Options& options);
 
 // The same on a machine of this view, with collectives by the algorithms that the tuner chooses for it.
-Result<Outcome> run_on(const cost::MachineView& machine, const pgas::Program& program, double compute);
+Result<Outcome> run_on(const cost::MachineView& machine, const pgas::Program& program, double compute,
+                       std::optional<Duration> posting = {});
 
 }  // namespace weft::replay

@@ -25,6 +25,12 @@ Result<int> multiprocessors_of(const cost::MachineView& machine) {
 
 }  // namespace
 
+bool has_collective_engines(const cost::MachineView& machine) {
+  const auto catalog = topology::Catalog::shipped();
+  const topology::Part* part = catalog ? catalog->find(machine.topology().device(machine.device(0)).model) : nullptr;
+  return part != nullptr && part->figure("collective_engines") != nullptr;
+}
+
 Result<sim::Computing> computing_of(const cost::MachineView& machine, Rank ranks, const std::string& text) {
   if (!machine.costs().gpu()) return bad_input("--compute {}: the ranks are no GPUs", text);
   sim::Computing computing{.ranks = ranks};
@@ -44,7 +50,10 @@ Result<sim::Computing> computing_of(const cost::MachineView& machine, Rank ranks
       return bad_input("--compute {}: '{}={}' is not multiprocessors=N, by=sm or by=copy-engine", text, key, value);
     }
   }
-  if (computing.multiprocessors == 0) {
+  if (computing.multiprocessors == 0 && has_collective_engines(machine)) {
+    computing.multiprocessors = 1;
+    computing.held_by_channel = 0;
+  } else if (computing.multiprocessors == 0) {
     WEFT_TRY(computing.multiprocessors, multiprocessors_of(machine));
   }
   return computing;

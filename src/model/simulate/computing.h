@@ -15,6 +15,9 @@ namespace weft::simulate {
 // Errors (bad input): names what cannot be read; a machine without GPUs, or whose GPUs have no such figure.
 Result<sim::Computing> computing_of(const cost::MachineView& machine, Rank ranks, const std::string& text);
 
+// Chips whose collectives run on engines of their own (AWS's CC-Cores): they take nothing from what computes.
+bool has_collective_engines(const cost::MachineView& machine);
+
 // Checks that copy engines can run the plan, if they are asked to. They load and store, and do not sum.
 // Errors (bad input): says why not.
 Status check_engine(const schedule::Plan& plan, const schedule::Task& task, const sim::Computing& computing);

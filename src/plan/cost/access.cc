@@ -1,6 +1,7 @@
 #include "plan/cost/access.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "machine/catalog/catalog.h"
 #include "machine/peer_access.h"
@@ -33,6 +34,17 @@ struct Reading {
   }
 };
 
+// What a GPU reads of its own memory. Errors (bad input): the catalogue has no rate.
+Result<BytesPerSecond> memory_of(const MachineView& machine, Rank reader) {
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
+  const std::string& model = machine.topology().device(machine.device(reader)).model;
+  const topology::Part* part = catalog.find(model);
+  const topology::Figure* rate = part != nullptr ? part->figure("memory_rate") : nullptr;
+  if (rate == nullptr)
+    return bad_input("the catalogue has no memory_rate of '{}', which reading a copy depends on", model);
+  return rate_of(*rate) * read_efficiency(true);
+}
+
 Result<Reading> reading_of(const MachineView& machine, Rank reader, const topology::Path& path) {
   const bool gpu = machine.costs().gpu();
   Reading r{.machine = machine,
@@ -47,13 +59,7 @@ Result<Reading> reading_of(const MachineView& machine, Rank reader, const topolo
     if (path.type == PathType::kNet) r.call += hop->least;
   }
   if (!gpu) return r;
-  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
-  const std::string& model = machine.topology().device(machine.device(reader)).model;
-  const topology::Part* part = catalog.find(model);
-  const topology::Figure* rate = part != nullptr ? part->figure("memory_rate") : nullptr;
-  if (rate == nullptr)
-    return bad_input("the catalogue has no memory_rate of '{}', which reading a copy depends on", model);
-  r.memory = rate_of(*rate) * read_efficiency(true);
+  WEFT_TRY(r.memory, memory_of(machine, reader));
   return r;
 }
 
@@ -117,6 +123,98 @@ Result<AccessAdvice> advise(const MachineView& machine, Rank reader, Rank owner,
     if (at.get_wins) advice.from_bytes = bytes;
   }
   return advice;
+}
+
+namespace {
+
+// The host's memory as a GPU reaches it: by the way to the nearest processor.
+topology::Path host_path(const MachineView& machine, Rank reader) {
+  const topology::Topology& t = machine.topology();
+  topology::Path best;
+  for (const topology::DeviceId id : t.devices_of(topology::DeviceKind::kCpu)) {
+    if (t.device(id).node != t.device(machine.device(reader)).node) continue;
+    topology::Path path = machine.routes().path(machine.device(reader), id);
+    if (path.type < best.type || (path.type == best.type && path.latency < best.latency)) best = std::move(path);
+  }
+  return best;
+}
+
+// Every link between the GPU and its processor keeps caches coherent: chip-to-chip NVLink, Infinity Fabric.
+bool coherent(const topology::Topology& t, const topology::Path& path) {
+  return !path.hops.empty() &&
+         std::ranges::all_of(path.hops, [&](const topology::Hop& hop) { return is_scale_up(t.link(hop.link).kind); });
+}
+
+// From this many uses on `before` and local uses are cheaper than loads; empty: never.
+std::optional<std::int64_t> cheaper_from(Duration before, const UnifiedAdvice& a) {
+  if (before + a.local < a.first) return 1;
+  const Duration saved = a.again - a.local;
+  if (saved <= Duration()) return std::nullopt;
+  return static_cast<std::int64_t>((before + a.local - a.first) / saved) + 2;
+}
+
+}  // namespace
+
+Result<UnifiedAdvice> advise_unified(const MachineView& machine, Rank reader, const Access& access, const Tier& tier) {
+  if (!machine.costs().gpu())
+    return bad_input("memory that the host manages is used by accelerators; {} has none", machine.topology().title);
+  WEFT_TRY(const BytesPerSecond memory, memory_of(machine, reader));
+  const topology::Path path = host_path(machine, reader);
+  if (path.type == topology::PathType::kDis) return bad_input("rank {} reaches no processor", reader);
+  const auto touched = std::max<Bytes>(1, static_cast<Bytes>(static_cast<double>(access.bytes) * access.fraction));
+  UnifiedAdvice a{.path = {}, .coherent = coherent(machine.topology(), path)};
+  WEFT_TRY(const Reload loaded, reload(machine, tier, 1, touched));
+  WEFT_TRY(const Reload all, reload(machine, tier, 1, access.bytes));
+  a.path = fmt::format("{}, {:.0f} GB/s, bound by {}", name(path.type),
+                       static_cast<double>(access.bytes) / all.time.s() * 1e-9, all.bound);
+  a.loads_possible = !tier.part.starts_with("nvme") && tier.part != "object-store";
+  a.local = load_latency(true, topology::PathType::kLoc) + touched / memory;
+  a.first = loaded.time + path.latency;  // the question on its way there
+  a.again = a.coherent && touched <= access.cache ? a.local : a.first;
+  a.prefetch = call_time(true) + all.time;
+
+  // Lines of 128 bytes that are spread evenly touch nearly every leaf as soon as a leaf has one of them.
+  const Paging paging = gpu_paging();
+  constexpr double kLine = 128;
+  const double lines = static_cast<double>(paging.leaf) / kLine;
+  const double touches = access.fraction < 1 ? 1 - std::pow(1 - access.fraction, lines) : 1;
+  const auto moved = std::max<Bytes>(1, static_cast<Bytes>(static_cast<double>(access.bytes) * touches));
+  WEFT_TRY(const Reload paged, reload(machine, tier, 1, moved));
+  const double blocks = std::max(1.0, static_cast<double>(moved) / static_cast<double>(paging.block));
+  const int each = moved < paging.block ? 1 : paging.faults_per_block();
+  a.faulting = paged.time + paging.fault * (std::ceil(blocks) * each);
+
+  const auto uses = static_cast<double>(access.reuse);
+  const Duration work = access.work * uses;
+  a.total[0] = a.first + a.again * (uses - 1) + work;
+  a.total[1] = a.faulting + a.local * uses + work;
+  a.total[2] = a.prefetch + a.local * uses + work;
+  a.best = a.loads_possible && a.total[0] <= std::min(a.total[1], a.total[2]) ? UnifiedWay::kLoads
+           : a.total[1] < a.total[2]                                          ? UnifiedWay::kFaults
+                                                                              : UnifiedWay::kPrefetch;
+  if (a.loads_possible) {
+    a.prefetch_from_uses = cheaper_from(a.prefetch, a);
+    a.faults_from_uses = cheaper_from(a.faulting, a);
+  }
+  return a;
+}
+
+FlagCosts flag_costs(const MachineView& machine, Rank reader, Rank with) {
+  const bool gpu = machine.costs().gpu();
+  const topology::Path path = with < 0 ? host_path(machine, reader) : machine.path(reader, with);
+  FlagCosts f{.coherent = !gpu || (with < 0 && coherent(machine.topology(), path))};
+  if (f.coherent) {
+    f.look = load_latency(gpu, PathType::kLoc);
+    f.seen = path.latency * 3;  // the line is taken away, asked for again, and comes
+    f.fence = path.latency * 2;
+    return f;
+  }
+  // A message across a network ends in the reader's own memory, where it polls.
+  f.look = load_latency(true, path.type == PathType::kNet ? PathType::kLoc : path.type);
+  f.seen = path.latency + f.look * 0.5;
+  const protocol::HopCost* simple = machine.costs().find(name(path.type), Protocol::kSimple);
+  if (simple != nullptr) f.fence = simple->fence > Duration() ? simple->fence : simple->least;
+  return f;
 }
 
 }  // namespace weft::cost

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "plan/cost/machine_view.h"
+#include "plan/cost/reload.h"
 
 namespace weft::cost {
 
@@ -40,5 +41,34 @@ struct AccessAdvice {
 // Requires: two different ranks. Errors (bad input): the ranks have no path; accelerators whose memory's rate the
 // catalogue does not have.
 Result<AccessAdvice> advise(const MachineView& machine, Rank reader, Rank owner, const Access& access);
+
+// A GPU uses an array that the host manages (CUDA's unified memory, AMD's and Intel's SVM), which lies in a tier below
+// its processors. Loads: every use reads it where it is; over a coherent link (NVLink-C2C, Infinity Fabric to the CPU)
+// the GPU's cache keeps its lines. Faults: the pages that the first use touches migrate, then uses are local. Prefetch:
+// the array is copied before (cudaMemPrefetchAsync), then uses are local.
+enum class UnifiedWay : std::uint8_t { kLoads, kFaults, kPrefetch };
+struct UnifiedAdvice {
+  std::string path;                              // "PHB, 50 GB/s, PCIe link pcie-switch0-cpu0"
+  bool coherent = false, loads_possible = true;  // drives are not loaded from
+  Duration first, again;                         // a use by loads; a later one
+  Duration faulting, prefetch;                   // before uses are local
+  Duration local;                                // a use then
+  Duration total[3];                             // all uses, by UnifiedWay
+  UnifiedWay best = UnifiedWay::kLoads;
+  std::optional<std::int64_t> prefetch_from_uses, faults_from_uses;  // cheaper than loads from this many on; empty: never
+};
+// Errors (bad input): a machine without GPUs; see reload() and advise().
+Result<UnifiedAdvice> advise_unified(const MachineView& machine, Rank reader, const Access& access, const Tier& tier);
+
+// What it costs two ranks to agree by memory. Where links are coherent a look at a flag is served by the reader's own
+// cache until the flag is written; elsewhere every look crosses the link.
+struct FlagCosts {
+  bool coherent = false;
+  Duration look;   // one poll
+  Duration seen;   // from the write to the poll that sees it, on average
+  Duration fence;  // of the writer, that orders its data before the flag
+};
+// `with`: another rank's memory, or below 0 the memory of the host.
+FlagCosts flag_costs(const MachineView& machine, Rank reader, Rank with);
 
 }  // namespace weft::cost

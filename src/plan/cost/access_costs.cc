@@ -49,6 +49,43 @@ Duration call_time(bool gpu) { return Duration::nanoseconds(number("calls", "cal
 
 double read_efficiency(bool gpu) { return number("reads", "read_efficiency", gpu); }
 
+Result<Duration> posting_time(const std::string& poster) {
+  std::string known;
+  for (const json& e : table().at("posters")) {
+    if (e.at("name") == poster) return Duration::microseconds(e.at("post_us").get<double>());
+    known += (known.empty() ? "" : ", ") + e.at("name").get<std::string>();
+  }
+  return bad_input("nobody called '{}' posts; there are {}", poster, known);
+}
+
+Result<HopCosts> posted_by(const MachineView& machine, Duration posting) {
+  const auto kind = machine.costs().gpu() ? HopCosts::Endpoint::kGpu : HopCosts::Endpoint::kCpu;
+  WEFT_TRY(const auto conditions, conditions_of(machine.topology()));
+  json hops = json::array();
+  for (const char* protocol : {"Simple", "LL", "LL128"})
+    hops.push_back({{"endpoint", kind == HopCosts::Endpoint::kGpu ? "gpu" : "cpu"},
+                    {"path", "NET"},
+                    {"protocol", protocol},
+                    {"overhead_us", posting.us()},
+                    {"source", "posters of access_costs.json"},
+                    {"date", "2026-01"}});
+  const json over = {{"schema", "weft.calibration/1"}, {"hops", hops}};
+  return HopCosts::calibrated(kind, conditions, "--post", over.dump());
+}
+
+int Paging::faults_per_block() const {
+  int faults = 1;
+  for (Bytes resident = leaf; resident < block; resident *= 2) ++faults;
+  return faults;
+}
+
+Paging gpu_paging() {
+  const json& pages = table().at("pages");
+  return {.leaf = pages[0].at("leaf_bytes").get<Bytes>(),
+          .block = pages[0].at("block_bytes").get<Bytes>(),
+          .fault = Duration::microseconds(pages[1].at("fault_us").get<double>())};
+}
+
 Duration OneSidedView::latency(Rank from, Rank to, Rank ranks) const {
   if (from == to) return {};
   const topology::Path path = machine.path(from, to);

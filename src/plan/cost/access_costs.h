@@ -13,6 +13,21 @@ Duration call_time(bool gpu);
 // The part of a memory's own rate that reading gets.
 double read_efficiency(bool gpu);
 
+// What posting one message to a NIC takes if this one does it: "gpu", "proxy", "cpu". Errors (bad input): another word.
+Result<Duration> posting_time(const std::string& poster);
+// A machine's costs where every message across the network is posted so. Errors: see HopCosts::calibrated.
+Result<protocol::HopCosts> posted_by(const MachineView& machine, Duration posting);
+
+// Demand paging of memory that the host manages: a fault brings one leaf, and a subtree of the block's binary tree is
+// completed as soon as more than half of it is there.
+struct Paging {
+  Bytes leaf = 0, block = 0;
+  Duration fault;
+  // Faults until all leaves of a block have been touched in order: of the first, the second, and every power of two.
+  int faults_per_block() const;
+};
+Paging gpu_paging();
+
 // A machine whose ranks put and get: hops of the protocol Direct over every path, also across the network, as fast as
 // the links.
 struct OneSidedView {

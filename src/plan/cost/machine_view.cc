@@ -21,7 +21,8 @@ MachineView::MachineView(topology::Topology topology, protocol::HopCosts costs, 
   for (const topology::Link& l : topology_->links()) {
     const DeviceKind a = topology_->device(l.a).kind, b = topology_->device(l.b).kind;
     if (a == DeviceKind::kCore || b == DeviceKind::kCore) core_rate_ = std::max(core_rate_, l.rate_ab);
-    if (a == DeviceKind::kMemory || b == DeviceKind::kMemory) memory_rate_ = memory_rate_ + l.rate_ab;
+    const bool channels = l.kind == topology::LinkKind::kMemory;  // not an expander or a drive below the processor
+    if (channels && (a == DeviceKind::kMemory || b == DeviceKind::kMemory)) memory_rate_ = memory_rate_ + l.rate_ab;
   }
 }
 

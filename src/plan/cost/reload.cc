@@ -13,13 +13,29 @@ namespace {
 using topology::DeviceId;
 using topology::DeviceKind;
 
-// The device of a kind in the node of a GPU that it reaches by the fastest and shortest path; below 0: none.
+// A CXL expander or a drive: its link is PCIe's.
+bool below_processors(const topology::Topology& t, DeviceId memory) {
+  const auto links = t.links_of(memory);
+  return !links.empty() && t.link(links[0]).kind == topology::LinkKind::kPcie;
+}
+
+// Devices that the machine itself has of a part, in the first node.
+std::vector<DeviceId> devices_of_part(const topology::Topology& t, const std::string& part) {
+  std::vector<DeviceId> found;
+  for (const DeviceId id : t.devices_of(DeviceKind::kMemory))
+    if (t.device(id).model == part && t.device(id).node == 0) found.push_back(id);
+  return found;
+}
+
+// The device of a kind in the node of a GPU that it reaches by the fastest and shortest path; below 0: none. Of kind
+// memory: DRAM, not what hangs below the processors.
 DeviceId nearest(const MachineView& machine, DeviceId gpu, DeviceKind kind) {
   const topology::Topology& t = machine.topology();
   DeviceId best = -1;
   topology::Path best_path;
   for (const DeviceId id : t.devices_of(kind)) {
     if (t.device(id).node != t.device(gpu).node) continue;
+    if (kind == DeviceKind::kMemory && below_processors(t, id)) continue;
     topology::Path path = machine.routes().path(id, gpu);
     if (path.type == topology::PathType::kDis) continue;
     if (best >= 0 && std::tuple(path.type, path.hops.size()) >= std::tuple(best_path.type, best_path.hops.size()))
@@ -99,7 +115,22 @@ Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, 
     return bad_input("{} ranks reload in one node; this machine has {} per node", ranks, per_node);
   const bool from_dram = tier.part.empty();
   WireLoad load;
-  for (Rank r = 0; r < ranks; ++r) {
+  const std::vector<DeviceId> own = devices_of_part(t, tier.part);
+  if (!from_dram && !own.empty() && tier.count != 1 && static_cast<std::size_t>(tier.count) != own.size())
+    return bad_input("{}*{}: {} has {} of them", tier.part, tier.count, t.title, own.size());
+  for (Rank r = 0; r < ranks && !from_dram && !own.empty(); ++r)
+    for (const DeviceId device : own) {
+      const topology::Path path = machine.routes().path(device, machine.device(r));
+      const double part = static_cast<double>(rank_bytes) / static_cast<double>(own.size());
+      load.add(path, part / payload(machine, path.type), way.write);
+      // The part's own rate is one of payload.
+      const topology::Hop& first = path.hops.front();
+      load.wire_bytes[2 * std::int64_t{first.link} + (first.forward != way.write ? 0 : 1)] -=
+          part / payload(machine, path.type) - part;
+      if (way.bounce)
+        WEFT_CHECK(add_buffer(load, machine, r, static_cast<double>(rank_bytes) / static_cast<double>(own.size())));
+    }
+  for (Rank r = 0; r < ranks && (from_dram || own.empty()); ++r) {
     WEFT_TRY(const topology::Path path, path_from(machine, from_dram ? DeviceKind::kMemory : DeviceKind::kCpu, r));
     load.add(path, static_cast<double>(rank_bytes) / payload(machine, path.type), way.write);
     if (way.bounce && !from_dram) WEFT_CHECK(add_buffer(load, machine, r, static_cast<double>(rank_bytes)));
@@ -111,14 +142,16 @@ Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, 
     answer.time = time;
     answer.bound = link_name(t, t.link(static_cast<topology::LinkId>(direction / 2)));
   }
+  const int count = own.empty() ? tier.count : static_cast<int>(own.size());
   if (!from_dram) {
     WEFT_TRY(const auto catalog, topology::Catalog::shipped());
     const topology::Part& part = *catalog.find(tier.part);
     const topology::Figure* writing = way.write ? part.figure("write_rate") : nullptr;
-    const BytesPerSecond rate = topology::rate_of(writing != nullptr ? *writing : *part.figure("rate")) * tier.count;
+    const BytesPerSecond rate = topology::rate_of(writing != nullptr ? *writing : *part.figure("rate")) * count;
     const Duration time = Bytes{ranks} * rank_bytes / rate;
-    if (time > answer.time) answer = {time, fmt::format("{}*{}", tier.part, tier.count)};
-    if (const auto* latency = part.figure("latency")) load.latency += topology::duration_of(*latency);
+    if (time > answer.time) answer = {time, fmt::format("{}*{}", tier.part, count)};
+    if (const auto* latency = part.figure("latency"); latency != nullptr && own.empty())
+      load.latency += topology::duration_of(*latency);
     if (way.bounce)
       load.latency += call_time(machine.costs().gpu()) + Bytes{ranks} * std::min(rank_bytes, kBuffer) / rate;
   }

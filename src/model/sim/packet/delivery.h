@@ -19,7 +19,10 @@ class Delivery {
     std::int64_t from = 0, to = 0;
   };
 
-  Delivery(std::int64_t packets, Recovery recovery) : packets_(packets), recovery_(recovery) {
+  // `late`: packets by which one may come later than in order before the receiver reports it; means nothing with
+  // go-back-N.
+  Delivery(std::int64_t packets, Recovery recovery, std::int64_t late = 0)
+      : packets_(packets), recovery_(recovery), late_(late) {
     if (recovery == Recovery::kSelective) got_.resize(static_cast<std::size_t>(packets));
   }
 
@@ -43,9 +46,13 @@ class Delivery {
     if (recovery_ == Recovery::kSelective) {
       if (got(packet)) return {};
       Arrival arrival{.accepted = true};
-      if (packet > expected_) arrival.gap = Gap{expected_, packet};
       got_[static_cast<std::size_t>(packet)] = true;
-      expected_ = std::max(expected_, packet + 1);
+      if (const std::int64_t due = packet == packets_ - 1 ? packet : packet - late_; due > expected_) {
+        while (expected_ < due && got(expected_)) ++expected_;
+        if (expected_ < due) arrival.gap = Gap{expected_, due};
+        expected_ = due;
+      }
+      while (expected_ < packets_ && got(expected_)) ++expected_;
       return arrival;
     }
     if (packet == expected_) {
@@ -83,9 +90,10 @@ class Delivery {
 
   std::int64_t packets_;
   Recovery recovery_;
+  std::int64_t late_;
   std::int64_t next_ = 0;           // the sender's
   std::deque<std::int64_t> again_;  // selective: what the sender sends before that
-  std::int64_t expected_ = 0;       // the receiver's: the first one in order; selective: after the last that has come
+  std::int64_t expected_ = 0;       // the receiver's: the first one in order; selective: the first not yet reported
   bool reported_ = false;           // go-back-N: the gap before expected_ has been reported
   std::vector<bool> got_;           // selective
 };

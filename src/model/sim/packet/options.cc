@@ -26,6 +26,25 @@ Result<double> parse_probability(std::string_view key, std::string_view value) {
   return p;
 }
 
+// "0.1%".
+Result<double> parse_loss(std::string_view value) {
+  double percent = 0;
+  const bool sign = value.ends_with('%');
+  const std::string_view digits = value.substr(0, value.size() - (sign ? 1 : 0));
+  const auto [end, error] = read_number(digits, percent);
+  constexpr double kMost = 10;  // per cent
+  if (!sign || error != std::errc() || end != digits.data() + digits.size() || !(percent >= 0 && percent <= kMost))
+    return bad_input("--level packet: loss={}: per cent of the packets from 0% to {}%, e.g. 0.1%", value, kMost);
+  return percent / 100;
+}
+
+Result<PacketOptions::Spread> parse_spread(std::string_view value) {
+  if (value == "flow") return PacketOptions::Spread::kFlow;
+  if (value == "spray") return PacketOptions::Spread::kSpray;
+  if (value == "adaptive") return PacketOptions::Spread::kAdaptive;
+  return bad_input("--level packet: spread={}: flow, spray or adaptive", value);
+}
+
 Result<Bytes> parse_size(std::string_view key, std::string_view value, Bytes least, Bytes most) {
   auto bytes = parse_bytes(value);
   if (!bytes || *bytes < least || *bytes > most)
@@ -85,6 +104,7 @@ Status set(PacketOptions& options, std::string_view key, std::string_view value)
   } else if (key == "recovery") {
     if (value != "go-back-n" && value != "selective")
       return bad_input("--level packet: recovery={}: go-back-n or selective", value);
+    options.recovery_given = true;
     options.recovery = value == "selective" ? Delivery::Recovery::kSelective : Delivery::Recovery::kGoBackN;
   } else if (key == "timeout") {
     WEFT_TRY(options.timeout, parse_timeout(value));
@@ -94,6 +114,12 @@ Status set(PacketOptions& options, std::string_view key, std::string_view value)
     WEFT_TRY(options.switching, parse_switching(value));
   } else if (key == "ber") {
     WEFT_TRY(options.bit_error_rate, parse_probability(key, value));
+  } else if (key == "loss") {
+    WEFT_TRY(options.loss, parse_loss(value));
+  } else if (key == "spread") {
+    WEFT_TRY(options.spread, parse_spread(value));
+  } else if (key == "reorder") {
+    WEFT_TRY(options.reorder, parse_integer("--level packet: reorder", value, 0, 1'000'000));
   } else if (key == "buffer") {
     WEFT_TRY(options.buffer, parse_size(key, value, 1, Bytes{1} << 30));
   } else if (key == "payload") {
@@ -105,8 +131,8 @@ Status set(PacketOptions& options, std::string_view key, std::string_view value)
     options.seed = static_cast<std::uint64_t>(seed);
   } else {
     return bad_input(
-        "--level packet: unknown '{}'; there are voq, switching, pfc, dcqcn, recovery, timeout, alpha, ber, buffer, "
-        "payload, weights, seed",
+        "--level packet: unknown '{}'; there are voq, switching, pfc, dcqcn, recovery, timeout, alpha, ber, loss, "
+        "spread, reorder, buffer, payload, weights, seed",
         key);
   }
   return {};
@@ -116,13 +142,19 @@ Status set(PacketOptions& options, std::string_view key, std::string_view value)
 
 Result<PacketOptions> PacketOptions::parse(std::string_view text) {
   PacketOptions options;
+  bool reorder = false;
   while (!text.empty()) {
     const std::string_view one = text.substr(0, text.find(','));
     const std::size_t equals = one.find('=');
     if (equals == std::string_view::npos) return bad_input("--level packet: '{}' is not KEY=VALUE", one);
     WEFT_CHECK(set(options, one.substr(0, equals), one.substr(equals + 1)));
     text.remove_prefix(std::min(text.size(), one.size() + 1));
+    reorder |= one.starts_with("reorder=");
   }
+  if (reorder && (options.spread == PacketOptions::Spread::kFlow ||
+                  (options.recovery_given && options.recovery == Delivery::Recovery::kGoBackN)))
+    return bad_input("--level packet: reorder={}: goes with spread=spray or adaptive, without recovery=go-back-n",
+                     options.reorder);
   return options;
 }
 

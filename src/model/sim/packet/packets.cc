@@ -107,7 +107,7 @@ void Packets::handle(const Timer& r) {
 }
 
 double Packets::size_of(const Packet& p) const {
-  const Way& way = flow_of(p).way;
+  const Way& way = way_of(p);
   return way.bytes_on(way.hops[at(p.hop)], p.payload, carried_[p.load].load.raw_per_wire);
 }
 
@@ -182,6 +182,7 @@ void Packets::send(std::int32_t link, const Port::Turn& turn) {
 bool Packets::survives(const Packet& p, const Port::Turn& turn, double size, Duration& takes) {
   const std::int32_t link = hop_of(p).link;
   Port& out = port(link);
+  if (options_.loss > 0 && !out.rules().credits && chance(options_.loss)) return false;
   if (options_.bit_error_rate > 0) {
     const double corrupt = -std::expm1(8 * size * std::log1p(-options_.bit_error_rate));
     if (!out.rules().credits && chance(corrupt)) return false;
@@ -199,7 +200,7 @@ bool Packets::survives(const Packet& p, const Port::Turn& turn, double size, Dur
 // From when a packet sets out until the next device can begin to send it on: when its head is there (cut-through) and
 // no gap opens behind it, or when all of it is there.
 Duration Packets::until_it_can_go_on(const Packet& p, Duration takes) {
-  const Way& way = flow_of(p).way;
+  const Way& way = way_of(p);
   const Way::Hop& hop = way.hops[at(p.hop)];
   using Switching = PacketOptions::Switching;
   if (options_.switching == Switching::kStore ||
@@ -240,11 +241,11 @@ void Packets::sent(std::int32_t link) {
 // A packet can go on from the device behind its hop: to one link, as copies to several, or into a sum.
 void Packets::arrive(std::int32_t packet) {
   const Packet p = packets_[packet];
-  const Flow& flow = flow_of(p);
-  const std::vector<std::int32_t>& nexts = flow.way.hops[at(p.hop)].next;
-  if (nexts.size() == 1 && flow.way.hops[at(nexts[0])].before == 1) {
+  const Track& track = track_of(p);
+  const std::vector<std::int32_t>& nexts = track.way.hops[at(p.hop)].next;
+  if (nexts.size() == 1 && track.way.hops[at(nexts[0])].before == 1) {
     packets_[packet].hop = nexts[0];
-    return enter(flow.queues[at(nexts[0])], packet);
+    return enter(track.queues[at(nexts[0])], packet);
   }
   std::vector<std::int32_t> on;
   for (const std::int32_t next : nexts)
@@ -258,13 +259,13 @@ void Packets::arrive(std::int32_t packet) {
   for (const std::int32_t next : on) {
     Packet copy = p;
     copy.hop = next;
-    enter(flow.queues[at(next)], packets_.add(copy));
+    enter(track.queues[at(next)], packets_.add(copy));
   }
 }
 
 // Has the switch with this packet all parts of what it sends over the hop?
 bool Packets::completes(const Packet& p, std::int32_t hop) {
-  const Way& way = flow_of(p).way;
+  const Way& way = way_of(p);
   const std::int32_t needed = way.hops[at(hop)].before;
   if (needed == 1) return true;
   auto& parts = carried_[p.load].parts;

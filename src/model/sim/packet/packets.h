@@ -57,6 +57,7 @@ class Packets : public Carrier {
     std::int32_t load = -1, hop = 0;
     std::int32_t room = -1;  // that it takes up; a sender's: none
     std::int64_t number = 0;
+    std::int32_t way = 0;  // of its flow
     Bytes payload = 0;
     bool marked = false;
   };
@@ -76,11 +77,16 @@ class Packets : public Carrier {
     std::int64_t next = 0;  // packet, without `delivery`
     Duration paced;         // when the load's cap allows it
   };
-  struct Flow {  // all loads of one way and class
+  struct Track {  // one of the ways that a flow's packets take
     Way way;
-    std::size_t service = 0;
-    bool repeats = false;                   // its senders repeat lost packets
     std::vector<std::int32_t> queues = {};  // by hop, where a packet waits for that hop
+  };
+  struct Flow {                 // all loads of one path and class
+    std::vector<Track> tracks;  // several: packets are spread
+    std::size_t service = 0;
+    bool repeats = false;                                  // its senders repeat lost packets
+    std::size_t turn = 0;                                  // the track of the next packet, where they take turns
+    const Way& way() const { return tracks.front().way; }  // for what all have: payload, latency, ends
     std::optional<Dcqcn> control = {};
     Duration free = {};                    // when control allows the next packet
     std::optional<Duration> noticed = {};  // when the sender was last notified of congestion
@@ -97,6 +103,7 @@ class Packets : public Carrier {
     std::deque<Delivery::Gap> gaps = {};    // under way to the sender
     std::int64_t alive = 0;                 // with `delivery`: its packets and reminders that are not over
     Duration accepted;                      // when the receiver last accepted a packet
+    std::int64_t latest = -1;               // the highest packet that has come, where they are spread
     bool timed = false, ended = false;      // a timeout waits; all has arrived
     std::unordered_map<std::int64_t, std::int32_t> parts = {};  // that a switch has, by packet and hop
   };
@@ -123,6 +130,8 @@ class Packets : public Carrier {
   void signal_pause(std::int32_t link, std::size_t service);
   // senders.cc: loads and congestion
   std::int32_t flow_of(const Load& load);
+  Track track_of(MaxMin::Path path, std::size_t service);
+  std::int32_t choose_track(Flow& flow) const;
   std::int32_t queue_between(std::int32_t from, std::int32_t link, std::size_t service);
   void prepare(std::int32_t source);
   void offer_when_due(std::int32_t source);
@@ -133,6 +142,7 @@ class Packets : public Carrier {
   void hear_gap(std::int32_t carried);
   void time_out(std::int32_t carried);
   void lose(Packet packet);
+  void await_acknowledgement(std::int32_t carried);
   void resend(std::int32_t packet);
   void mark(Packet& packet, std::int32_t link);
   void notify_congestion(std::int32_t flow);
@@ -141,8 +151,10 @@ class Packets : public Carrier {
 
   Flow& flow_of(const Packet& p) { return flows_[at(carried_[p.load].flow)]; }
   const Flow& flow_of(const Packet& p) const { return flows_[at(carried_[p.load].flow)]; }
-  const Way::Hop& hop_of(std::int32_t hop, const Packet& p) const { return flow_of(p).way.hops[at(hop)]; }
-  const Way::Hop& hop_of(const Packet& p) const { return flow_of(p).way.hops[at(p.hop)]; }
+  const Track& track_of(const Packet& p) const { return flow_of(p).tracks[at(p.way)]; }
+  const Way& way_of(const Packet& p) const { return track_of(p).way; }
+  const Way::Hop& hop_of(std::int32_t hop, const Packet& p) const { return way_of(p).hops[at(hop)]; }
+  const Way::Hop& hop_of(const Packet& p) const { return way_of(p).hops[at(p.hop)]; }
   bool chance(double probability) { return std::uniform_real_distribution<double>(0, 1)(random_) < probability; }
   static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 

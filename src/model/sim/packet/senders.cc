@@ -2,29 +2,71 @@
 #include <utility>
 
 #include "model/sim/packet/packets.h"
+#include "model/sim/packet/shortest_ways.h"
 
 namespace weft::sim {
 
 using topology::DeviceKind;
+
+namespace {
+
+constexpr std::size_t kMostTracks = 64;  // ways that a flow's packets are spread over
+
+}  // namespace
 
 std::int32_t Packets::flow_of(const Load& load) {
   const std::size_t service = load.service;
   const auto key = reinterpret_cast<std::uintptr_t>(load.path.data()) * options_.weights.size() + service;
   const auto [known, fresh] = flow_numbers_.try_emplace(key, static_cast<std::int32_t>(flows_.size()));
   if (!fresh) return known->second;
-  Flow& flow = flows_.emplace_back(Flow{.way = ways_.way(load.path), .service = service});
+  Flow flow{.tracks = {}, .service = service};
+  const std::size_t most = options_.spread == PacketOptions::Spread::kFlow ? 1 : kMostTracks;
+  for (const std::vector<MaxMin::Use>& path : shortest_ways(topology_, load.path, most))
+    flow.tracks.push_back(track_of(path, service));
   double slowest = 0;
   bool lossy = false;
-  for (const Way::Hop& hop : flow.way.hops) {
-    flow.queues.push_back(hop.from < 0 ? -1 : queue_between(flow.way.hops[at(hop.from)].link, hop.link, service));
+  for (const Way::Hop& hop : flow.way().hops) {
     const Port::Rules& rules = port(hop.link).rules();
     slowest = slowest == 0 ? rules.rate : std::min(slowest, rules.rate);
     lossy |= !rules.credits;
   }
   if (lossy && options_.congestion_control) flow.control.emplace(*congestion_, slowest);
-  const auto starts = std::ranges::count_if(flow.way.hops, [](const Way::Hop& hop) { return hop.before == 0; });
-  flow.repeats = lossy && starts == 1 && flow.way.ends == 1;
+  const auto starts = std::ranges::count_if(flow.way().hops, [](const Way::Hop& hop) { return hop.before == 0; });
+  flow.repeats = lossy && starts == 1 && flow.way().ends == 1;
+  flows_.push_back(std::move(flow));
   return known->second;
+}
+
+Packets::Track Packets::track_of(MaxMin::Path path, std::size_t service) {
+  Track track{.way = ways_.way(path)};
+  for (const Way::Hop& hop : track.way.hops)
+    track.queues.push_back(hop.from < 0 ? -1 : queue_between(track.way.hops[at(hop.from)].link, hop.link, service));
+  return track;
+}
+
+// Of the flow's next packet: in turn, or where the fewest bytes wait, after the last one that was chosen.
+std::int32_t Packets::choose_track(Flow& flow) const {
+  const std::size_t tracks = flow.tracks.size();
+  if (options_.spread == PacketOptions::Spread::kAdaptive && tracks > 1) {
+    const auto waiting = [&](std::size_t track) {
+      double bytes = 0;
+      for (const Way::Hop& hop : flow.tracks[track].way.hops) bytes += queued_[at(hop.link)];
+      return bytes;
+    };
+    std::size_t best = flow.turn;
+    double least = waiting(best);
+    for (std::size_t i = 1; i < tracks; ++i) {
+      const std::size_t other = (flow.turn + i) % tracks;
+      if (const double bytes = waiting(other); bytes < least) {
+        best = other;
+        least = bytes;
+      }
+    }
+    flow.turn = best;
+  }
+  const std::size_t chosen = flow.turn;
+  flow.turn = (chosen + 1) % tracks;
+  return static_cast<std::int32_t>(chosen);
 }
 
 // The queue of packets that came over one link and go on over another.
@@ -45,10 +87,15 @@ void Packets::start(const Load& load) {
     return;
   }
   c.flow = flow_of(load);
-  const Way& way = flows_[at(c.flow)].way;
+  const Way& way = flows_[at(c.flow)].way();
   c.packets = (payload + way.payload - 1) / way.payload;
   c.missing = c.packets * way.ends;
-  if (flows_[at(c.flow)].repeats) c.delivery.emplace(c.packets, options_.recovery);
+  if (const Flow& flow = flows_[at(c.flow)]; flow.repeats) {
+    const bool any_order =
+        flow.tracks.size() > 1 && (!options_.recovery_given || options_.recovery == Delivery::Recovery::kSelective);
+    c.delivery.emplace(c.packets, any_order ? Delivery::Recovery::kSelective : options_.recovery,
+                       any_order ? options_.reorder : 0);
+  }
   const std::int32_t number = carried_.add(std::move(c));
   std::vector<std::int32_t> sources;
   for (std::size_t h = 0; h < way.hops.size(); ++h)
@@ -68,7 +115,8 @@ void Packets::prepare(std::int32_t number) {
   Queue& queue = queues_[source.queue];
   if (queue.packets.empty()) {
     if (c.ended || (!c.delivery && source.next == c.packets)) return;
-    const Bytes full = flows_[at(c.flow)].way.payload;
+    Flow& flow = flows_[at(c.flow)];
+    const Bytes full = flow.way().payload;
     const std::optional<std::int64_t> next = c.delivery ? c.delivery->next() : source.next++;
     if (!next) return;
     const std::int64_t packet = *next;
@@ -76,6 +124,7 @@ void Packets::prepare(std::int32_t number) {
     queue.packets.push_back(packets_.add({.load = source.load,
                                           .hop = source.hop,
                                           .number = packet,
+                                          .way = choose_track(flow),
                                           .payload = std::min(full, c.payload - packet * full)}));
   }
   offer_when_due(number);
@@ -109,16 +158,22 @@ void Packets::deliver(std::int32_t number) {
   release(p.room);
   Carried& c = carried_[p.load];
   if (p.marked) notify_congestion(c.flow);
+  if (flows_[at(c.flow)].tracks.size() > 1) {
+    statistics_.reordered += p.number < c.latest;
+    c.latest = std::max(c.latest, p.number);
+  }
   if (c.delivery) {
     --c.alive;
     const Delivery::Arrival arrival = c.delivery->arrives(p.number);
     if (arrival.gap) {
       c.gaps.push_back(*arrival.gap);
       ++c.alive;
-      around_.remind(flows_[at(c.flow)].way.latency * 2, {.kind = kGap, .subject = p.load});
+      around_.remind(flows_[at(c.flow)].way().latency * 2, {.kind = kGap, .subject = p.load});
     }
     if (!arrival.accepted) {
       ++statistics_.discarded;
+      // What overtook it may have been the message's last packet, which no gap reports then.
+      if (flows_[at(c.flow)].tracks.size() > 1 && !c.ended) await_acknowledgement(p.load);
       return retire(p.load);
     }
     c.accepted = around_.time();
@@ -156,19 +211,24 @@ void Packets::lose(Packet p) {
   Carried& c = carried_[p.load];
   if (c.delivery) {
     --c.alive;
-    if (std::exchange(c.timed, true)) return;
-    ++c.alive;
-    c.accepted = std::max(c.accepted, c.since);
-    return around_.remind(timeout_, {.kind = kTimeout, .subject = p.load});
+    return await_acknowledgement(p.load);
   }
   p.room = -1;
   p.marked = false;
   around_.remind(rules_.resend, {.kind = kResend, .subject = packets_.add(p)});
 }
 
+void Packets::await_acknowledgement(std::int32_t number) {
+  Carried& c = carried_[number];
+  if (std::exchange(c.timed, true)) return;
+  ++c.alive;
+  c.accepted = std::max(c.accepted, c.since);
+  around_.remind(timeout_, {.kind = kTimeout, .subject = number});
+}
+
 void Packets::resend(std::int32_t packet) {
   const Packet& p = packets_[packet];
-  const std::int32_t queue = flow_of(p).queues[at(p.hop)];
+  const std::int32_t queue = track_of(p).queues[at(p.hop)];
   if (queue >= 0) return enter(queue, packet);
   for (const std::int32_t source : carried_[p.load].sources) {
     if (sources_[source].hop != p.hop) continue;
@@ -225,7 +285,7 @@ void Packets::notify_congestion(std::int32_t number) {
   const Duration now = around_.time();
   if (flow.noticed && now - *flow.noticed < congestion_->notice_interval) return;
   flow.noticed = now;
-  around_.remind(flow.way.latency * 2, {.kind = kNotice, .subject = number});
+  around_.remind(flow.way().latency * 2, {.kind = kNotice, .subject = number});
 }
 
 void Packets::slow_down(std::int32_t number) {

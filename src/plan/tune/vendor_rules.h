@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "plan/cost/machine_view.h"
+#include "plan/schedule/lower/plan.h"
+
+namespace weft::tune {
+
+// What a vendor's library would do, by the rules of data/protocol/vendor_rules.json.
+struct VendorRule {
+  std::string library, choice, source;
+  std::string algorithm, protocol;  // weft's names of the like
+};
+// The first rule that holds for this task on this machine; none: no library of its vendor has published any.
+std::optional<VendorRule> vendor_rule(const cost::MachineView& machine, const schedule::Task& task);
+
+}  // namespace weft::tune
