@@ -16,19 +16,26 @@ from weftcomm import nixl
 from weftcomm.nixl import nixl_agent, nixl_agent_config
 from weftcomm.transfer import Agent
 
-SERVER = shutil.which("moto_server") or shutil.which("moto_server", path=os.path.dirname(sys.executable))
+SERVER = shutil.which("moto_server", path=os.path.dirname(sys.executable)) or shutil.which("moto_server")
 
 
-@pytest.fixture(scope="module")
-def server():
+def started(**environment):
     if SERVER is None:
         pytest.skip("moto's server is not installed: pip install 'moto[server]'")
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    process = subprocess.Popen(
-        [SERVER, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    return port, subprocess.Popen(
+        [SERVER, "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **environment},
     )
+
+
+@pytest.fixture(scope="module")
+def server():
+    port, process = started()
     endpoint = f"http://127.0.0.1:{port}"
     kept = dict(os.environ)
     os.environ.update(
@@ -140,3 +147,36 @@ def test_nixls_backend_obj(server):
     agent.deregister_memory(memory)
     with pytest.raises(nixl.nixlInvalidParamError, match="colour"):
         nixl_agent("b", nixl_agent_config(backends=[])).create_backend("OBJ", {"colour": "red"})
+
+
+def test_a_server_that_checks_signatures_takes_wefts_and_refuses_those_of_another_key():
+    boto3 = pytest.importorskip("boto3")
+    port, process = started(INITIAL_NO_AUTH_ACTION_COUNT="4")  # then moto asks for signatures
+    try:
+        to = {"endpoint_url": f"http://127.0.0.1:{port}", "region_name": "us-east-1"}
+        for _ in range(300):
+            with socket.socket() as s:
+                if s.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        iam = boto3.client("iam", aws_access_key_id="x", aws_secret_access_key="x", **to)
+        iam.create_user(UserName="weft")
+        key = iam.create_access_key(UserName="weft")["AccessKey"]
+        policy = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}'
+        iam.put_user_policy(UserName="weft", PolicyName="all", PolicyDocument=policy)
+        boto3.client("s3", aws_access_key_id="x", aws_secret_access_key="x", **to).create_bucket(Bucket="bucket")
+        agent = Agent("a")
+        memory = agent.allocate(20 << 20)
+        memory.array()[:] = 9
+        of = {"endpoint": to["endpoint_url"], "location": "us-east-1", "key_id": key["AccessKeyId"]}
+        object = agent.add_object("s3://bucket/a b+é/k", 20 << 20, secret=key["SecretAccessKey"], **of)
+        moved(agent, "write", memory, object, 0, 20 << 20)
+        memory.array()[:] = 0
+        moved(agent, "read", memory, object, 0, 20 << 20)
+        assert (memory.array() == 9).all()
+        wrong = agent.add_object("s3://bucket/k", 10, secret="another", **of)
+        with pytest.raises(weftcomm.Error, match=r"s3://bucket/k PUT: 403 SignatureDoesNotMatch"):
+            moved(agent, "write", memory, wrong, 0, 10)
+    finally:
+        process.terminate()
+        process.wait()

@@ -58,13 +58,13 @@ class Registered:
         self._counts: Counter[_Desc] = Counter()
         self._behind: dict[_Desc, _Shared] = {}
         self._regions: list[_Shared] = []
-        self.bucket: dict[str, str] = {}  # parameters of the back end OBJ
+        self.bucket: dict[str, str] | None = None  # parameters of the back end OBJ, where it has been created
 
     def add(self, descs: nixlRegDList) -> None:
         kind = descs.getType()
         if kind is _VRAM and gpus() == 0:
             raise nixlNotSupportedError("no memory of GPUs: none is here, or weft was built without CUDA")
-        if kind not in (_DRAM, _VRAM, _FILE, _OBJ):
+        if kind not in (_DRAM, _VRAM, _FILE, _OBJ) or (kind is _OBJ and self.bucket is None):
             raise nixlNotFoundError(f"no path moves {kind.name}")
         added: list[_Desc] = []
         try:
@@ -99,8 +99,8 @@ class Registered:
         for r in self._regions:
             if r.kind is kind and r.device == device and r.more != more:
                 raise nixlBackendError(
-                    f"{'file' if kind is _FILE else 'object'} {device} is {_text(r.more)} and cannot be {_text(more)}, too: each needs a "
-                    "device id of its own"
+                    f"{'file' if kind is _FILE else 'object'} {device} is {_text(r.more)} and cannot be {_text(more)}, too: each "
+                    f"{'file' if kind is _FILE else 'object'} needs a device id of its own"
                 )
 
     def _around(self, kind: nixl_mem_t, address: int, size: int, device: int) -> _Shared | None:
@@ -123,7 +123,7 @@ class Registered:
 
     def object(self, key: str, size: int) -> Region:
         """size 0: as the server says; it must exist."""
-        of = self.bucket
+        of = self.bucket or {}
         bucket = of.get("bucket") or os.environ.get("AWS_DEFAULT_BUCKET", "")
         if not bucket:
             raise nixlBackendError("OBJ: no bucket: set the back end's parameter bucket, or AWS_DEFAULT_BUCKET")
