@@ -48,9 +48,11 @@ Shared make(const std::string& from, const std::string& to, bool same_ranks, boo
     shared->converted = check(reshard::converted(layouts.first, layouts.second), "Plan");
     layouts.first = shared->converted->layout;
   }
-  const nb::gil_scoped_release released;
-  shared->plan =
-      check(Plan::make(std::move(layouts.first), std::move(layouts.second), {.same_ranks = same_ranks}), "Plan");
+  Result<Plan> plan = [&] {
+    const nb::gil_scoped_release released;
+    return Plan::make(std::move(layouts.first), std::move(layouts.second), {.same_ranks = same_ranks});
+  }();
+  shared->plan = check(std::move(plan), "Plan");
   return shared;
 }
 
@@ -99,10 +101,12 @@ void add_plan(nb::module_& m) {
       .def("convert", [](const SharedPlan& s, Rank rank, const Place& in, const Place& out) {
         const transfer::Registration a = region_of(in), b = region_of(out);
         if (!s.converted) throw Failed(invalid("the plan was made without convert=True"), "convert");
-        const nb::gil_scoped_release released;
-        check(reshard::convert_parts(s.given, *s.converted, rank, {a.data, static_cast<std::size_t>(a.bytes)},
-                                     {b.data, static_cast<std::size_t>(b.bytes)}),
-              "convert");
+        const Status done = [&] {
+          const nb::gil_scoped_release released;
+          return reshard::convert_parts(s.given, *s.converted, rank, {a.data, static_cast<std::size_t>(a.bytes)},
+                                        {b.data, static_cast<std::size_t>(b.bytes)});
+        }();
+        check(done, "convert");
       });
   m.def("reshard_plan", &make);
 }

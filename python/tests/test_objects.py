@@ -69,7 +69,7 @@ def test_what_was_written_is_read_back_also_in_parts(server, size):
     view = memory.array()
     view[:] = np.random.default_rng(size).integers(0, 256, size, dtype=np.uint8)
     expected = view.copy()
-    object = agent.add_object(f"s3://bucket/a folder/{size}+é", size)
+    object = agent.add_object(f"s3://bucket/a folder/=!():@+,;$&'{size}+é", size)
     moved(agent, "write", memory, object, 0, size)
     view[:] = 0
     moved(agent, "read", memory, object, 0, size)
@@ -78,7 +78,7 @@ def test_what_was_written_is_read_back_also_in_parts(server, size):
     if half:
         moved(agent, "read", memory, object, half, size - half)
         assert (view[: size - half] == expected[half:]).all()
-    assert agent.add_object(f"s3://bucket/a folder/{size}+é").bytes == size
+    assert agent.add_object(f"s3://bucket/a folder/=!():@+,;$&'{size}+é").bytes == size
 
 
 def test_another_client_reads_what_weft_writes_and_the_other_way(server):
@@ -96,7 +96,7 @@ def test_another_client_reads_what_weft_writes_and_the_other_way(server):
 
 def test_errors_name_bucket_key_and_status(server):
     agent = Agent("a")
-    with pytest.raises(weftcomm.Error, match=r"s3://bucket/none HEAD: 404"):
+    with pytest.raises(weftcomm.Error, match=r"s3://bucket/none GET: 404 NoSuchKey"):
         agent.add_object("s3://bucket/none")
     memory = agent.allocate(10)
     with pytest.raises(weftcomm.Error, match=r"s3://no-such-bucket/k PUT: 404 NoSuchBucket"):
@@ -145,6 +145,10 @@ def test_nixls_backend_obj(server):
     assert agent.query_memory([(0, 0, 1, "one"), (0, 0, 3, "none")], "OBJ", "OBJ") == [{"size": "2048"}, None]
     agent.deregister_memory(objects)
     agent.deregister_memory(memory)
+    lost = nixl_agent("c", nixl_agent_config(backends=[]))
+    lost.create_backend("OBJ", {"bucket": "no-such-bucket", "endpoint_override": server, "access_key": "id", "secret_key": "secret"})
+    with pytest.raises(nixl.nixlBackendError, match="NoSuchBucket"):  # is not an object that is missing
+        lost.query_memory([(0, 0, 1, "one")], "OBJ", "OBJ")
     with pytest.raises(nixl.nixlInvalidParamError, match="colour"):
         nixl_agent("b", nixl_agent_config(backends=[])).create_backend("OBJ", {"colour": "red"})
 
@@ -169,7 +173,7 @@ def test_a_server_that_checks_signatures_takes_wefts_and_refuses_those_of_anothe
         memory = agent.allocate(20 << 20)
         memory.array()[:] = 9
         of = {"endpoint": to["endpoint_url"], "location": "us-east-1", "key_id": key["AccessKeyId"]}
-        object = agent.add_object("s3://bucket/a b+é/k", 20 << 20, secret=key["SecretAccessKey"], **of)
+        object = agent.add_object("s3://bucket/a b+é=!():@,;$&/k", 20 << 20, secret=key["SecretAccessKey"], **of)
         moved(agent, "write", memory, object, 0, 20 << 20)
         memory.array()[:] = 0
         moved(agent, "read", memory, object, 0, 20 << 20)

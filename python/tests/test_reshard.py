@@ -82,10 +82,9 @@ def test_a_dead_sender_without_a_replica_is_named_with_its_tensor_and_one_that_r
     agents, senders, (receiver,) = job(plan, 1)
     for sender in senders:
         sender.publish(1)
-    address = senders[1].address()
-    assert address
     senders.pop()
     agents.pop()
+    del sender
     with pytest.raises(weftcomm.Error, match="tensor w: rank 0: rank 1 of from is lost"):
         receiver.pull(1)
     again = Agent("from1")

@@ -168,7 +168,7 @@ class Registered:
         try:
             region = self.object(key, 0)
         except nixlBackendError as error:
-            if ": 404" in str(error):
+            if ": 404 NoSuchKey" in str(error):
                 return None
             raise
         size = region.bytes

@@ -72,7 +72,7 @@ TEST(AgentsObjects, ALargeReadIsInPieces) {
 TEST(AgentsObjects, SayWhatIsMissing) {
   Bench b;
   SKIP_WITHOUT_CURL(b);
-  EXPECT_EQ(b.add("none").error().message.substr(0, 31), "s3://bucket/none HEAD: 404 no s");
+  EXPECT_EQ(b.add("none").error().message.substr(0, 35), "s3://bucket/none GET: 404 NoSuchKey");
   const auto object = b.add("none", 10).value();
   auto read = b.make(Op::kRead, object, 0, 10).value();
   ASSERT_EQ(b.run(read), State::kFailed);

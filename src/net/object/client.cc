@@ -169,7 +169,14 @@ Result<Exchange> Client::one(const Name& name, const Ask& ask, const Leave& leav
 }
 
 Result<Known> Client::look(const Name& name, const Leave& leave) {
-  WEFT_TRY(const Exchange e, one(name, {.method = "HEAD"}, leave));
+  auto looked = one(name, {.method = "HEAD"}, leave);
+  // An answer to HEAD has no body that says whether the object or its bucket is missing.
+  if (!looked && looked.error().code == Code::kNotFound)
+    if (const auto first = one(name, {.method = "GET", .headers = {{"range", "bytes=0-0"}}}, leave);
+        !first && first.error().code == Code::kNotFound)
+      return tl::make_unexpected(first.error());
+  if (!looked) return tl::make_unexpected(looked.error());
+  const Exchange& e = *looked;
   const auto bytes = number<Bytes>(e.header("content-length"));
   if (!bytes) return failure(Code::kSystem, Blame::kOperation, "{} HEAD: the answer has no length", name.text());
   return known_of(e, *bytes);
