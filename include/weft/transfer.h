@@ -59,7 +59,8 @@ struct Notification {
 // How a region is reached.
 enum class Path : std::uint8_t { kDirect, kMapped, kKernel, kGpu, kTcp, kUcx, kFile, kObject };
 inline constexpr std::size_t kPaths = 8;
-std::string_view name(Path path);  // "direct", "shared memory", "process_vm_readv", "gpu memory", "tcp", "ucx", "file", "object"
+std::string_view name(
+    Path path);  // "direct", "shared memory", "process_vm_readv", "gpu memory", "tcp", "ucx", "file", "object"
 
 // What reaches peers whose memory cannot be reached otherwise. kAny: UCX where this machine has adapters that access
 // remote memory (/sys/class/infiniband) and the peer offers UCX, else TCP.
@@ -109,8 +110,8 @@ struct Options {
   Costs costs = {};
 };
 
-// Where an object is kept. Empty fields are those of the environment: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_REGION,
-// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. The last three are taken from one of both.
+// Where an object is kept. Empty fields are those of the environment: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL,
+// AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. The last three are taken from one of both.
 struct ObjectPlace {
   std::string endpoint;  // "http://127.0.0.1:9000"; empty in both: Amazon's
   std::string region, key_id, secret, session;
@@ -200,7 +201,7 @@ class Agent {
   // for messages.
   Result<Registration> add_open_file(int descriptor, std::int64_t page_bytes = 0, std::int64_t bytes = 0,
                                      bool past_cache = false, const std::string& name = {});
-  // An object of S3, "s3://BUCKET/KEY", for this agent's own requests, which threads of the agent carry out. The region
+  // An object of S3, "s3://BUCKET/KEY", for this agent's own requests, which threads of the agent run. The region
   // has the object's bytes, or `bytes`, then the object need not exist. Reads are of any part; a write replaces the
   // object by its one element, which begins at offset 0: readers see the old object or the new one. Each request is
   // tried five times. Errors: kUnsupported: weft was built without libcurl; no credentials; with `bytes` 0 what the

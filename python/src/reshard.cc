@@ -95,7 +95,8 @@ void add_plan(nb::module_& m) {
              return list;
            })
       .def("ranks", [](const SharedPlan& s, const std::string& which) { return layout_of(s, which).ranks; })
-      .def("parts", [](const SharedPlan& s, const std::string& which, Rank rank) { return parts_of(layout_of(s, which), rank); })
+      .def("parts",
+           [](const SharedPlan& s, const std::string& which, Rank rank) { return parts_of(layout_of(s, which), rank); })
       .def("patterns", [](const SharedPlan& s) { return s.plan->patterns(); })
       .def("unwanted", [](const SharedPlan& s) { return s.plan->unwanted(); })
       .def("convert", [](const SharedPlan& s, Rank rank, const Place& in, const Place& out) {
@@ -131,13 +132,13 @@ void add_reshard(nb::module_& m) {
       .def_prop_ro("lost", [](const SharedReceiver& s) {
         return std::vector<Rank>(s.receiver.lost().begin(), s.receiver.lost().end());
       });
-  m.def("reshard_receiver", [](const Shared& plan, Rank rank, const Agent& agent, const Place& memory,
-                               const std::vector<Peer>& peers) {
-    std::vector<reshard::Receiver::Peer> all;
-    for (const Peer& p : peers) all.push_back(peer_of(p));
-    return std::make_shared<SharedReceiver>(
-        SharedReceiver{plan, agent, reshard::Receiver(*plan->plan, rank, agent->agent, region_of(memory), std::move(all))});
-  });
+  m.def("reshard_receiver",
+        [](const Shared& plan, Rank rank, const Agent& agent, const Place& memory, const std::vector<Peer>& peers) {
+          std::vector<reshard::Receiver::Peer> all;
+          for (const Peer& p : peers) all.push_back(peer_of(p));
+          return std::make_shared<SharedReceiver>(SharedReceiver{
+              plan, agent, reshard::Receiver(*plan->plan, rank, agent->agent, region_of(memory), std::move(all))});
+        });
   nb::class_<SharedPublisher>(m, "ReshardPublisher")
       .def("begin", [](SharedPublisher& s) { s.publisher.begin(); })
       .def("publish",

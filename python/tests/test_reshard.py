@@ -1,6 +1,10 @@
 """weftcomm.reshard: layouts, plans, versions; compared with NumPy."""
 
+import contextlib
+import io
+import pathlib
 import random
+import re
 
 import numpy as np
 import pytest
@@ -116,6 +120,29 @@ def test_floats_become_bfloat16_and_float8_with_scales():
     assert agents
 
 
+class Placement:  # as torch's print themselves
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+
+def test_what_has_a_mesh_and_placements_is_read_as_a_dtensor():
+    class Mesh:
+        mesh, mesh_dim_names = np.arange(4).reshape(2, 2), ("dp", "tp")
+
+    class Tensor:
+        device_mesh, shape, dtype = Mesh, (6, 5), "torch.bfloat16"
+        placements = (Placement("_StridedShard(dim=0, sf=2)"), Placement("Shard(dim=0)"))
+
+    made = Layout.of_dtensors({"w": Tensor})
+    plan = Plan(made, made, same_ranks=True)
+    assert plan.senders == 4
+    shapes = [plan._core.parts("to", rank)[0][0][3] for rank in range(4)]
+    assert sum(rows for rows, _ in shapes) == 6 and {columns for _, columns in shapes} == {5}
+
+
 def test_dtensors_say_their_mesh_and_placements():
     torch = pytest.importorskip("torch")
     placement = pytest.importorskip("torch.distributed.tensor")
@@ -139,3 +166,12 @@ def test_layouts_that_do_not_fit_are_one_line_with_the_tensor():
         Plan(layout(2, "Shard(0)", (24, 11)), layout(1, "Replicate()"))
     with pytest.raises(weftcomm.Error, match="Partial"):
         Plan(layout(2, "Partial()"), layout(1, "Replicate()"))
+
+
+def test_the_pages_program_prints_what_the_page_says():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "reshard.md").read_text()
+    program, printed = re.search(r"```python\n(.*?)```\s+It prints\n\n(.*?)\n\n(?!    )", page, re.DOTALL).groups()
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(program, "docs/reshard.md", "exec"), {"__name__": "page"})
+    assert out.getvalue().split("\n")[:-1] == [line.removeprefix("    ") for line in printed.split("\n")]

@@ -43,7 +43,7 @@ class Layout:
         """placements: one per axis of the mesh, DTensor's or their text: "Shard(0)", "Replicate()",
         "_StridedShard(dim=0, sf=2)"."""
         self._value["tensors"].append(
-            {"name": name, "shape": list(shape), "type": type, "placements": [str(p) for p in placements], "mesh": mesh}
+            {"name": name, "shape": list(shape), "type": type, "placements": [p if isinstance(p, str) else repr(p) for p in placements], "mesh": mesh}
         )
 
     @classmethod

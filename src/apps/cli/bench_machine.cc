@@ -10,10 +10,13 @@ Status check_unheeded(const BenchSpec& spec) {
   if (!spec.loads.empty())
     return bad_input("{} --load {}: only collectives run beside other traffic; half a NIC is --fault nic:0/0=50%", what,
                      spec.loads.front());
-  if (!spec.beside.empty()) return bad_input("{} --beside {}: only collectives run beside others", what, spec.beside.front());
-  if (!spec.compute.empty()) return bad_input("{} --compute {}: only collectives run beside a kernel", what, spec.compute);
+  if (!spec.beside.empty())
+    return bad_input("{} --beside {}: only collectives run beside others", what, spec.beside.front());
+  if (!spec.compute.empty())
+    return bad_input("{} --compute {}: only collectives run beside a kernel", what, spec.compute);
   if (!spec.timeline.empty()) return bad_input("{} --timeline {}: only collectives draw one", what, spec.timeline);
-  if (spec.level != "flow") return bad_input("{} --level {}: is simulated by flows; packets are for collectives", what, spec.level);
+  if (spec.level != "flow")
+    return bad_input("{} --level {}: is simulated by flows; packets are for collectives", what, spec.level);
   return {};
 }
 

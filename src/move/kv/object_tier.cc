@@ -99,9 +99,9 @@ Status ObjectTier::get(const BlockKey& key, const transfer::Registration& memory
   ++damaged_;
   (void)forget(key);
   return failure(Code::kMismatch, Blame::kOperation, "{} {}", name_of(key).text(),
-                 gone     ? "is there no more"
-                 : !read  ? "does not hold what was written: it has been dropped"
-                          : "was not written by a store of this layout: it has been dropped");
+                 gone    ? "is there no more"
+                 : !read ? "does not hold what was written: it has been dropped"
+                         : "was not written by a store of this layout: it has been dropped");
 }
 
 }  // namespace weft::kv

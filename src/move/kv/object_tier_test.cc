@@ -19,8 +19,9 @@ struct Bench {
   transfer::Registration memory{.data = pages.data(), .bytes = 4 * kPage};
 
   Result<std::unique_ptr<BlockTier>> open(std::int64_t slots = 0, const std::string& layout = "l", bool check = false) {
-    return ObjectTier::open({.file = "s3://bucket/kv/", .slots = slots, .page_bytes = kPage, .layout = layout, .check = check},
-                            server.place(), {.first_pause = std::chrono::milliseconds(1)});
+    return ObjectTier::open(
+        {.file = "s3://bucket/kv/", .slots = slots, .page_bytes = kPage, .layout = layout, .check = check},
+        server.place(), {.first_pause = std::chrono::milliseconds(1)});
   }
   void fill(std::uint32_t page, int with) { std::memset(pages.data() + kPage * page, with, kPage); }
   bool filled(std::uint32_t page, int with) const {
@@ -33,10 +34,10 @@ BlockKey key(std::uint8_t n) {
   k[0] = n;
   return k;
 }
-#define OPEN(tier, ...)                                                                    \
-  auto tier##_opened = __VA_ARGS__;                                                        \
-  if (!tier##_opened && tier##_opened.error().code == Code::kUnsupported) GTEST_SKIP();    \
-  ASSERT_TRUE(tier##_opened) << tier##_opened.error().message;                             \
+#define OPEN(tier, ...)                                                                 \
+  auto tier##_opened = __VA_ARGS__;                                                     \
+  if (!tier##_opened && tier##_opened.error().code == Code::kUnsupported) GTEST_SKIP(); \
+  ASSERT_TRUE(tier##_opened) << tier##_opened.error().message;                          \
   BlockTier& tier = **tier##_opened
 
 TEST(ObjectTier, ABlockIsReadBackByALaterTier) {

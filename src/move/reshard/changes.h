@@ -26,8 +26,9 @@ class Changes {
   // What of `row`, of `sender`'s memory, has changed since this unit was read from it; all of it where that is not
   // known. `call` gets places within the row's elements: (element, offset, bytes).
   bool known(std::int64_t unit, Rank sender) const;
-  void for_each_change(Rank sender, const transfer::Rows& row,
-                       const std::function<void(std::int64_t element, std::int64_t offset, std::int64_t bytes)>& call) const;
+  void for_each_change(
+      Rank sender, const transfer::Rows& row,
+      const std::function<void(std::int64_t element, std::int64_t offset, std::int64_t bytes)>& call) const;
 
  private:
   bool changed(const Table& old, const Table& now, std::int64_t block) const {

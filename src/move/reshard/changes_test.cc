@@ -79,7 +79,8 @@ class Job {
   }
 
  private:
-  static void for_each_byte(const Layout& layout, Rank rank, const std::function<void(std::int64_t, std::int64_t)>& call) {
+  static void for_each_byte(const Layout& layout, Rank rank,
+                            const std::function<void(std::int64_t, std::int64_t)>& call) {
     const Meaning meaning(layout.tensors[0], holding(layout, layout.tensors[0], rank));
     for (std::int64_t i = 0; i < meaning.elements(); ++i)
       for (std::int64_t b = 0; b < 2; ++b) call(i * 2 + b, meaning.at(i).first * 2 + b);
@@ -124,7 +125,8 @@ TEST(Changes, RandomChangesArriveInEveryLayout) {
   std::mt19937 random(7);
   for (int i = 0; i < 30; ++i) {
     const auto pick = [&](int most) { return static_cast<Rank>(1 + random() % static_cast<unsigned>(most)); };
-    Job job(layout_of(pick(2), pick(5), static_cast<int>(random() % 2), "a"), layout_of(1, pick(3), static_cast<int>(random() % 2), "b"));
+    Job job(layout_of(pick(2), pick(5), static_cast<int>(random() % 2), "a"),
+            layout_of(1, pick(3), static_cast<int>(random() % 2), "b"));
     for (std::int64_t version = 1; version <= 4; ++version) {
       std::vector<std::int64_t> bytes;
       for (unsigned n = random() % 50; n > 0; --n) bytes.push_back(static_cast<std::int64_t>(random() % kWhole));
@@ -137,7 +139,7 @@ TEST(Changes, RandomChangesArriveInEveryLayout) {
   }
 }
 
-// Whoever dies between two versions, or comes again: what a replica sends is read in full, the bytes are right.
+// A rank that dies between two versions, or comes again: what a replica sends is read in full, the bytes are right.
 TEST(Changes, AfterADeathTheReplicaSendsItsPartInFull) {
   for (Rank dead = 0; dead < 4; ++dead) {
     Job job(layout_of(2, 2, 0, "a"), layout_of(1, 1, 0, "b"));

@@ -24,8 +24,7 @@ std::uint32_t narrowed(float value, int exponent, int mantissa, std::uint32_t la
   const double steps = std::ldexp(static_cast<double>(magnitude), mantissa - power);  // of the last bit
   const auto rounded = static_cast<std::uint64_t>(std::nearbyint(std::min(steps, 1e15)));
   // Steps beyond 2^(mantissa + 1) carry into the exponent by themselves.
-  const std::uint64_t code =
-      rounded + (static_cast<std::uint64_t>(power + bias - 1) << mantissa);
+  const std::uint64_t code = rounded + (static_cast<std::uint64_t>(power + bias - 1) << mantissa);
   if (code > largest) return sign | (saturates ? largest : largest + 1);
   return sign | static_cast<std::uint32_t>(code);
 }
@@ -66,8 +65,7 @@ struct Type {
   Write write;
 };
 constexpr Type kTypes[] = {
-    {"float32", 4, [](const std::byte* at) { return load<float>(at); },
-     [](std::byte* at, float v) { store(at, v); }},
+    {"float32", 4, [](const std::byte* at) { return load<float>(at); }, [](std::byte* at, float v) { store(at, v); }},
     {"bfloat16", 2,
      [](const std::byte* at) { return std::bit_cast<float>(std::uint32_t{load<std::uint16_t>(at)} << 16); },
      [](std::byte* at, float v) { store(at, to_bfloat16(v)); }},
@@ -98,8 +96,9 @@ tl::unexpected<Error> problem(const Layout& layout, const Tensor& t, const std::
 Result<Tensor> scales_of(const Layout& from, const Tensor& t, const Tensor& wanted) {
   const auto blocks = [](std::int64_t n) { return (n + kBlock - 1) / kBlock; };
   if (t.shape.size() != 2 || wanted.shape != std::vector{blocks(t.shape[0]), blocks(t.shape[1])})
-    return problem(from, t, fmt::format("scales {} have shape [{}]: one per block of 128 x 128 of [{}] is wanted",
-                                        wanted.name, fmt::join(wanted.shape, ", "), fmt::join(t.shape, ", ")));
+    return problem(from, t,
+                   fmt::format("scales {} have shape [{}]: one per block of 128 x 128 of [{}] is wanted", wanted.name,
+                               fmt::join(wanted.shape, ", "), fmt::join(t.shape, ", ")));
   if (wanted.element_bytes != 4) return problem(from, t, fmt::format("scales {} are no float32", wanted.name));
   Tensor scales{.name = wanted.name, .type = "float32", .shape = wanted.shape, .element_bytes = 4};
   for (Rank r = 0; r < from.ranks; ++r) {
@@ -112,8 +111,9 @@ Result<Tensor> scales_of(const Layout& from, const Tensor& t, const Tensor& want
         return problem(from, t, fmt::format("rank {}: a part with scales is one box without padding", r));
       const auto [global, length, local] = part.intervals[0];
       if (global % kBlock != 0 || ((global + length) % kBlock != 0 && global + length != t.shape[d]))
-        return problem(from, t, fmt::format("rank {}: rows {} to {} of dimension {} cut a block of 128 that shares a scale",
-                                            r, global, global + length - 1, d));
+        return problem(from, t,
+                       fmt::format("rank {}: rows {} to {} of dimension {} cut a block of 128 that shares a scale", r,
+                                   global, global + length - 1, d));
       box.offset.push_back(global / kBlock);
       box.shape.push_back(blocks(length));
     }
@@ -146,11 +146,13 @@ void convert_scaled(const Type& from, const Type& to, std::int64_t rows, std::in
 
 }  // namespace
 
-Status convert(const std::string& from, std::span<const std::byte> in, const std::string& to, std::span<std::byte> out) {
+Status convert(const std::string& from, std::span<const std::byte> in, const std::string& to,
+               std::span<std::byte> out) {
   WEFT_TRY(const Type* const a, type_of(from));
   WEFT_TRY(const Type* const b, type_of(to));
   const std::size_t n = in.size() / a->bytes;
-  if (out.size() / b->bytes != n) return bad_input("{} elements of {} for {} of {}", n, from, out.size() / b->bytes, to);
+  if (out.size() / b->bytes != n)
+    return bad_input("{} elements of {} for {} of {}", n, from, out.size() / b->bytes, to);
   for (std::size_t i = 0; i < n; ++i) b->write(out.data() + i * b->bytes, a->read(in.data() + i * a->bytes));
   return {};
 }
@@ -164,7 +166,8 @@ Result<Converted> converted(const Layout& from, const Layout& to) {
   for (std::size_t i = 0; i < from.tensors.size(); ++i) {
     Tensor& t = c.layout.tensors[i];
     const auto found = wanted.find(t.name);
-    if (found == wanted.end() || found->second->type == t.type || t.type.empty() || found->second->type.empty()) continue;
+    if (found == wanted.end() || found->second->type == t.type || t.type.empty() || found->second->type.empty())
+      continue;
     const Tensor& w = *found->second;
     Conversion one{.tensor = static_cast<std::int32_t>(i), .from = t.type, .to = w.type};
     for (const std::string& type : {one.from, one.to})
@@ -186,8 +189,8 @@ Status convert_parts(const Layout& from, const Converted& converted, Rank rank, 
                      std::span<std::byte> out) {
   const Memory before = memory_of(from, rank), after = memory_of(converted.layout, rank);
   if (static_cast<std::int64_t>(in.size()) < before.bytes || static_cast<std::int64_t>(out.size()) < after.bytes)
-    return bad_input("rank {}: memory of {} and {} B for parts of {} and {} B", rank, in.size(), out.size(), before.bytes,
-                     after.bytes);
+    return bad_input("rank {}: memory of {} and {} B for parts of {} and {} B", rank, in.size(), out.size(),
+                     before.bytes, after.bytes);
   for (std::size_t i = 0; i < from.tensors.size(); ++i) {
     if (before.offsets[i] < 0) continue;
     const Holding h = holding(from, from.tensors[i], rank);

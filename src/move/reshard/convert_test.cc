@@ -12,7 +12,8 @@ namespace {
 template <class To>
 To one(float value, const std::string& type) {
   To out{};
-  EXPECT_TRUE(convert("float32", std::as_bytes(std::span(&value, 1)), type, std::as_writable_bytes(std::span(&out, 1))));
+  EXPECT_TRUE(
+      convert("float32", std::as_bytes(std::span(&value, 1)), type, std::as_writable_bytes(std::span(&out, 1))));
   return out;
 }
 template <class From>
@@ -61,14 +62,14 @@ Layout layout_of(const char* name, Rank ranks, const std::string& type, std::int
   layout.meshes.push_back(std::move(mesh));
   layout.tensors.push_back(
       {.name = "w", .type = type, .shape = {512, 256}, .element_bytes = bytes, .splits = {{.axis = 0, .dim = dim}}});
-  if (scales)
-    layout.tensors.push_back({.name = "w_scale_inv", .type = "float32", .shape = {4, 2}, .element_bytes = 4});
+  if (scales) layout.tensors.push_back({.name = "w_scale_inv", .type = "float32", .shape = {4, 2}, .element_bytes = 4});
   return layout;
 }
 
 TEST(Converted, ATensorMovesInTheReceiversTypeWithAScalePerBlock) {
   const Layout from = layout_of("a", 4, "bfloat16", 2, 0, false), to = layout_of("b", 2, "float8_e4m3fn", 1, 1, true);
-  EXPECT_NE(Plan::make(from, to).error().message.find("has elements of float8_e4m3fn, in a of bfloat16"), std::string::npos);
+  EXPECT_NE(Plan::make(from, to).error().message.find("has elements of float8_e4m3fn, in a of bfloat16"),
+            std::string::npos);
   const auto c = converted(from, to);
   ASSERT_TRUE(c) << c.error().message;
   const auto plan = Plan::make(c->layout, to);

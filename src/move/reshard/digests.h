@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "weft/transfer.h"
 
-// What a sender's memory holds, block by block, so that receivers can tell what has changed since they read it.
+// What a sender's memory holds, block by block, so that receivers find out what has changed since they read it.
 namespace weft::reshard {
 
 // Of a block. Two blocks that differ have equal digests with a chance of 2^-64 or less, unless somebody chose them so.
@@ -36,7 +36,7 @@ class Publisher {
   // Errors (bad input): a block of fewer than 64 B; kNoResources.
   static Result<Publisher> open(transfer::Agent& agent, transfer::Registration memory,
                                 std::int64_t block_bytes = kUsualBlock);
-  // From here on the memory may be written: whoever has begun to read it gets an error.
+  // From here on the memory may be written: a receiver that has begun to read it gets an error.
   void begin();
   // The memory is version `version`, 1 or more, until begin(). Reads all of it.
   void publish(std::int64_t version);

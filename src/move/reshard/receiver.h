@@ -25,7 +25,7 @@ class Receiver {
  public:
   struct Peer {
     std::string name;  // of the agent of a rank of the plan's first layout, which this agent has loaded; empty: unknown
-    std::uint32_t region = 0;  // with its memory_of()
+    std::uint32_t region = 0;                 // with its memory_of()
     std::optional<std::uint32_t> table = {};  // a Publisher's of that memory
   };
   // `memory`: of the agent, of at least memory_of(plan.to(), rank).bytes. `peers`: by rank.

@@ -25,10 +25,10 @@ struct Target {
   // File: the agent's region owns the descriptors, the agent `io`. `direct_fd` below 0: always by the page cache.
   int fd = -1, direct_fd = -1;
   FileIo* io = nullptr;
-  std::string file;                         // its name, for messages
-  std::shared_ptr<Object> object;           // an object of S3, moved by …
+  std::string file;                // its name, for messages
+  std::shared_ptr<Object> object;  // an object of S3, moved by …
   ObjectIo* objects = nullptr;
-  Mapping mapping;   // mapped
+  Mapping mapping;  // mapped
   // Of a GPU's memory; null: the host's. `gpu_memory`: a peer's, as it is open here.
   std::shared_ptr<Gpu> copier;
   int gpu = -1;

@@ -56,11 +56,11 @@ class ObjectIo {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Job>> queue_;    // by mutex_
+  std::deque<std::shared_ptr<Job>> queue_;     // by mutex_
   std::vector<std::shared_ptr<Job>> running_;  // by mutex_
-  std::size_t idle_ = 0;                      // by mutex_
-  bool ends_ = false;                         // by mutex_
-  std::vector<std::thread> threads_;          // by mutex_
+  std::size_t idle_ = 0;                       // by mutex_
+  bool ends_ = false;                          // by mutex_
+  std::vector<std::thread> threads_;           // by mutex_
 };
 
 }  // namespace weft::transfer

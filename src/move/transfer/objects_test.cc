@@ -76,7 +76,8 @@ TEST(AgentsObjects, SayWhatIsMissing) {
   const auto object = b.add("none", 10).value();
   auto read = b.make(Op::kRead, object, 0, 10).value();
   ASSERT_EQ(b.run(read), State::kFailed);
-  EXPECT_NE(read.error().message.find("s3://bucket/none GET: 404 NoSuchKey"), std::string::npos) << read.error().message;
+  EXPECT_NE(read.error().message.find("s3://bucket/none GET: 404 NoSuchKey"), std::string::npos)
+      << read.error().message;
   EXPECT_NE(b.make(Op::kWrite, object, 2, 4).error().message.find("written whole"), std::string::npos);
 }
 

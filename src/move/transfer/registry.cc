@@ -98,8 +98,9 @@ Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
   target->why_not[static_cast<std::size_t>(target->path)].clear();
   target->why = r->copier != nullptr ? fmt::format("gpu memory: this agent's, of GPU {}", r->gpu)
                 : r->data != nullptr ? "direct: this agent's memory"
-                : r->object != nullptr ? "object: " + r->name
-                                     : fmt::format("file: {}{}", file_io->how(), r->direct.open() ? ", O_DIRECT" : "");
+                : r->object != nullptr
+                    ? "object: " + r->name
+                    : fmt::format("file: {}{}", file_io->how(), r->direct.open() ? ", O_DIRECT" : "");
   self->targets[r->id] = std::move(target);
   regions.add(r);
   return Registration{r->id, r->data, r->bytes, r->page_bytes, r->gpu};

@@ -11,9 +11,9 @@ namespace weft::transfer {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t kDepth = 4;   // blocks of a source that are under way
+constexpr std::size_t kDepth = 4;    // blocks of a source that are under way
 constexpr std::int64_t kGiveUp = 3;  // failures in a row, after which a source is asked no more
-constexpr double kWeight = 0.3;     // of the newest measurement
+constexpr double kWeight = 0.3;      // of the newest measurement
 
 struct Part {
   std::size_t block = 0, source = 0;
@@ -123,7 +123,8 @@ class Stripe {
   Status ask(std::size_t block, std::size_t source, std::ptrdiff_t beside) {
     const StripeSource& s = sources_[source];
     const auto number = static_cast<std::uint32_t>(block);
-    const auto element = static_cast<std::uint32_t>(s.elements.empty() ? static_cast<std::int64_t>(block) : s.elements[block]);
+    const auto element =
+        static_cast<std::uint32_t>(s.elements.empty() ? static_cast<std::int64_t>(block) : s.elements[block]);
     RequestOptions options{.remote_blocks = {&element, 1}, .verify = s.verify};
     if (!s.generations.empty()) options.generations = {&s.generations[block], 1};
     const auto page = static_cast<std::uint32_t>(beside);
@@ -155,7 +156,8 @@ class Stripe {
     shares_[source].problem = why;
     ++in_a_row_[source];
     refused_[block][source] = true;
-    const bool other = std::ranges::any_of(parts_, [&](const Part& p) { return p.block == block && p.source != source; });
+    const bool other =
+        std::ranges::any_of(parts_, [&](const Part& p) { return p.block == block && p.source != source; });
     if (!other) left_.push_front(block);
   }
 

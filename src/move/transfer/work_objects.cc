@@ -6,7 +6,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostJobs = 16;
-constexpr Bytes kObjectPiece = 8 << 20;         // of what is read
+constexpr Bytes kObjectPiece = 8 << 20;          // of what is read
 constexpr std::chrono::minutes kUsualLimit{10};  // of a request without a deadline, per piece
 
 }  // namespace

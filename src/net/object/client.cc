@@ -54,14 +54,15 @@ Error error_of(const std::string& what, const Exchange& e, int attempts, const L
   if (!e.failure.empty())
     return {late ? Code::kTimeout : Code::kSystem, Blame::kOperation, fmt::format("{}: {}{}", what, e.failure, tries)};
   const std::string code = element_of(e.text, "Code"), message = element_of(e.text, "Message");
-  const std::string said =
-      fmt::format("{}: {}{}{}{}{}{}", what, e.status, code.empty() ? "" : " ", code, message.empty() ? "" : ": ", message, tries);
+  const std::string said = fmt::format("{}: {}{}{}{}{}{}", what, e.status, code.empty() ? "" : " ", code,
+                                       message.empty() ? "" : ": ", message, tries);
   switch (e.status) {
     case 404:
       return {Code::kNotFound, Blame::kInput, said + (code.empty() ? " no such object" : "")};
     case 400:
-      return {code == "BadDigest" || code == "InvalidDigest" || code == "XAmzContentChecksumMismatch" ? Code::kMismatch
-                                                                                                       : Code::kInvalidArgument,
+      return {code == "BadDigest" || code == "InvalidDigest" || code == "XAmzContentChecksumMismatch"
+                  ? Code::kMismatch
+                  : Code::kInvalidArgument,
               Blame::kInput, said};
     case 301:
     case 307:
@@ -91,7 +92,8 @@ std::string checksum_header(std::uint32_t sum) {
 std::string element_of(const std::string& xml, const char* name) {
   pugi::xml_document document;
   if (xml.find('<') == std::string::npos || !document.load_buffer(xml.data(), xml.size())) return {};
-  const auto found = document.find_node([&](const pugi::xml_node& node) { return std::string_view(node.name()) == name; });
+  const auto found =
+      document.find_node([&](const pugi::xml_node& node) { return std::string_view(node.name()) == name; });
   return found.text().as_string();
 }
 
@@ -124,7 +126,8 @@ Exchange Client::exchange_of(const Name& name, const Ask& ask) const {
 bool Client::rest(int attempt, const Leave& leave) const {
   if (attempt >= habits_.attempts) return false;
   thread_local std::mt19937 random(std::random_device{}());
-  const auto whole = std::min<std::chrono::milliseconds>(habits_.first_pause * (1 << (attempt - 1)), std::chrono::seconds(2));
+  const auto whole =
+      std::min<std::chrono::milliseconds>(habits_.first_pause * (1 << (attempt - 1)), std::chrono::seconds(2));
   const auto until = Clock::now() + whole * std::uniform_real_distribution<double>(0.5, 1)(random);
   while (Clock::now() < until) {
     if (leave.taken() || Clock::now() >= leave.until()) return false;
@@ -149,7 +152,8 @@ Status Client::carry_out(const Name& name, std::span<const Ask> asks, std::vecto
       exchanges[left[k]] = std::move(now[k]);
       Exchange& e = exchanges[left[k]];
       if (e.good()) continue;
-      if (!passes(e)) return tl::make_unexpected(error_of(fmt::format("{} {}", name.text(), e.method), e, attempt, leave));
+      if (!passes(e))
+        return tl::make_unexpected(error_of(fmt::format("{} {}", name.text(), e.method), e, attempt, leave));
       again.push_back(left[k]);
     }
     if (again.empty() && signable) return {};
@@ -198,7 +202,8 @@ Result<Known> Client::read(const Name& name, Bytes offset, std::span<std::byte> 
   const auto total = e.status == 206 ? number<Bytes>(std::string_view(range).substr(wanted.size())) : bytes;
   Known found = known_of(e, total.value_or(-1));
   if (known != nullptr && !known->tag.empty() && found.tag != known->tag)
-    return failure(Code::kMismatch, Blame::kOperation, "{}: the object is another one than when it was looked at", where);
+    return failure(Code::kMismatch, Blame::kOperation, "{}: the object is another one than when it was looked at",
+                   where);
   if (offset == 0 && found.bytes == bytes && found.sum) {
     std::uint32_t sum = 0;
     if (!leave.with([&] { sum = tcp::crc32c(0, into.data(), into.size()); }))
@@ -235,12 +240,13 @@ Result<std::vector<Listed>> Client::list(const Name& name, const Leave& leave) {
     if (!after.empty()) ask.query["continuation-token"] = after;
     WEFT_TRY(const Exchange e, one(bucket, ask, leave));
     pugi::xml_document document;
-    const auto root = document.load_buffer(e.text.data(), e.text.size()) ? document.child("ListBucketResult")
-                                                                         : pugi::xml_node();
+    const auto root =
+        document.load_buffer(e.text.data(), e.text.size()) ? document.child("ListBucketResult") : pugi::xml_node();
     if (!root) return failure(Code::kSystem, Blame::kOperation, "{} GET: the answer is no list", name.text());
     for (const auto& object : root.children("Contents"))
       all.push_back({object.child_value("Key"), number<Bytes>(object.child_value("Size")).value_or(-1)});
-    after = std::string_view(root.child_value("IsTruncated")) == "true" ? root.child_value("NextContinuationToken") : "";
+    after =
+        std::string_view(root.child_value("IsTruncated")) == "true" ? root.child_value("NextContinuationToken") : "";
   } while (!after.empty());
   return all;
 }

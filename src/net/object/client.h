@@ -21,9 +21,9 @@ struct Listed {
 };
 
 struct Habits {
-  Bytes part = 16 << 20;     // objects above it are written in parts of this size, which S3 wants to be 5 MiB at least
-  int at_once = 4;           // parts under way
-  int attempts = 5;          // of each exchange
+  Bytes part = 16 << 20;  // objects above it are written in parts of this size, which S3 wants to be 5 MiB at least
+  int at_once = 4;        // parts under way
+  int attempts = 5;       // of each exchange
   std::chrono::milliseconds first_pause{50};  // doubled by each attempt, and shortened at random by up to half
 };
 

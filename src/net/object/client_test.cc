@@ -22,7 +22,8 @@ struct Bench {
   }
   Result<std::string> read(Bytes offset, std::size_t bytes, const Known* known = nullptr) {
     std::string text(bytes, '?');
-    WEFT_TRY(last, client.read(name, offset, std::as_writable_bytes(std::span(text.data(), text.size())), known, leave));
+    WEFT_TRY(last,
+             client.read(name, offset, std::as_writable_bytes(std::span(text.data(), text.size())), known, leave));
     return text;
   }
   Known last;
@@ -113,7 +114,8 @@ TEST(ObjectClient, MemoryWhoseLeaveWasTakenIsNotTouched) {
   Leave taken;
   taken.take();
   std::string text(10, '?');
-  const auto read = b.client.read(b.name, 0, std::as_writable_bytes(std::span(text.data(), text.size())), nullptr, taken);
+  const auto read =
+      b.client.read(b.name, 0, std::as_writable_bytes(std::span(text.data(), text.size())), nullptr, taken);
   EXPECT_EQ(read.error().code, Code::kAborted);
   EXPECT_EQ(text, "??????????");
 }

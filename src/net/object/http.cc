@@ -35,8 +35,7 @@ Result<Library> load() {
   void* handle = nullptr;
   for (const char* const name : {"libcurl.so.4", "libcurl-gnutls.so.4"})
     if (handle == nullptr) handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr)
-    return failure(Code::kUnsupported, Blame::kInput, "s3: {}; install libcurl4", dlerror());
+  if (handle == nullptr) return failure(Code::kUnsupported, Blame::kInput, "s3: {}; install libcurl4", dlerror());
   const char* missing = nullptr;
   const auto find = [&](auto& function, const char* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
@@ -94,7 +93,8 @@ std::size_t header_came(char* data, std::size_t size, std::size_t count, void* u
     std::string name(line.substr(0, colon)), value(line.substr(colon + 1));
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     const std::size_t begin = value.find_first_not_of(" \t"), end = value.find_last_not_of(" \t\r\n");
-    e.answered[name] = begin == std::string::npos || end == std::string::npos ? "" : value.substr(begin, end - begin + 1);
+    e.answered[name] =
+        begin == std::string::npos || end == std::string::npos ? "" : value.substr(begin, end - begin + 1);
   }
   return size * count;
 }

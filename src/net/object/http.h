@@ -50,12 +50,12 @@ struct Exchange {
   std::span<const std::byte> body;
   std::span<std::byte> into;  // of a good answer; an answer of another size is a failure
 
-  long status = 0;                             // 0: no answer
+  long status = 0;                              // 0: no answer
   std::map<std::string, std::string> answered;  // headers; names in lower case
-  std::string text;                            // the body where `into` is empty or the answer is bad, at most 1 MiB
-  Bytes received = 0;                          // into `into`
-  std::string failure;                         // what broke it; empty: the answer is whole
-  bool again = false;                          // the failure may pass
+  std::string text;                             // the body where `into` is empty or the answer is bad, at most 1 MiB
+  Bytes received = 0;                           // into `into`
+  std::string failure;                          // what broke it; empty: the answer is whole
+  bool again = false;                           // the failure may pass
 
   bool good() const { return failure.empty() && status >= 200 && status < 300; }
   std::string header(const std::string& name) const {

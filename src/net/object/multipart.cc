@@ -57,8 +57,9 @@ Status Client::send_parts(const Name& name, const std::string& upload, std::span
       const std::string tag = exchanges[i].header("etag");
       if (tag.empty())
         return failure(Code::kSystem, Blame::kOperation, "{} PUT: the answer to a part has no ETag", name.text());
-      tags.push_back(fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag><ChecksumCRC32C>{}</ChecksumCRC32C></Part>",
-                                 tags.size() + 1, tag, asks[i].headers["x-amz-checksum-crc32c"]));
+      tags.push_back(
+          fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag><ChecksumCRC32C>{}</ChecksumCRC32C></Part>",
+                      tags.size() + 1, tag, asks[i].headers["x-amz-checksum-crc32c"]));
     }
   }
   return {};
@@ -67,9 +68,8 @@ Status Client::send_parts(const Name& name, const std::string& upload, std::span
 Result<Known> Client::complete(const Name& name, const std::string& upload, const std::vector<std::string>& tags,
                                Bytes bytes, std::uint32_t sum, const Leave& leave) {
   const std::string text = fmt::format("<CompleteMultipartUpload>{}</CompleteMultipartUpload>", fmt::join(tags, ""));
-  const Ask ask{.method = "POST",
-                .query = {{"uploadId", upload}},
-                .body = std::as_bytes(std::span(text.data(), text.size()))};
+  const Ask ask{
+      .method = "POST", .query = {{"uploadId", upload}}, .body = std::as_bytes(std::span(text.data(), text.size()))};
   const auto written = [&]() -> std::optional<Known> {
     auto known = look(name, leave);
     if (known && known->bytes == bytes && known->sum == sum) return *known;

@@ -59,8 +59,8 @@ std::string hex(std::span<const std::uint8_t> bytes) { return fmt::format("{:02x
 
 std::string base64(std::span<const std::uint8_t> bytes) {
   std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');
-  const int n = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()), bytes.data(),
-                                static_cast<int>(bytes.size()));
+  const int n =
+      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()), bytes.data(), static_cast<int>(bytes.size()));
   out.resize(static_cast<std::size_t>(n));
   return out;
 }
@@ -72,17 +72,17 @@ std::string authorization(const Unsigned& request, const Credentials& credential
     names += (names.empty() ? "" : ";") + name;
     headers += fmt::format("{}:{}\n", name, trimmed(value));
   }
-  const std::string canonical = fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, request.path,
-                                            encoded_query(request.query), headers, names,
-                                            request.headers.at("x-amz-content-sha256"));
+  const std::string canonical =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, request.path, encoded_query(request.query), headers, names,
+                  request.headers.at("x-amz-content-sha256"));
   const std::string& date = request.headers.at("x-amz-date");
   const std::string day = date.substr(0, 8);
   const std::string scope = fmt::format("{}/{}/{}/aws4_request", day, region, service);
-  const std::string text =
-      fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", date, scope, hex(bootstrap::sha256(canonical)));
+  const std::string text = fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", date, scope, hex(bootstrap::sha256(canonical)));
   const std::string first = "AWS4" + credentials.secret;
   Digest key = hmac({reinterpret_cast<const std::uint8_t*>(first.data()), first.size()}, day);
-  for (const std::string_view part : {std::string_view(region), std::string_view(service), std::string_view("aws4_request")})
+  for (const std::string_view part :
+       {std::string_view(region), std::string_view(service), std::string_view("aws4_request")})
     key = hmac(key, part);
   return fmt::format("AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={}", credentials.key_id, scope,
                      names, hex(hmac(key, text)));

@@ -16,8 +16,8 @@ struct Credentials {
 
 struct Unsigned {
   std::string method;
-  std::string path;                          // as it is sent: "/bucket/a%20key"
-  std::map<std::string, std::string> query;  // not encoded
+  std::string path;                            // as it is sent: "/bucket/a%20key"
+  std::map<std::string, std::string> query;    // not encoded
   std::map<std::string, std::string> headers;  // names in lower case; host, x-amz-date, x-amz-content-sha256 among them
 };
 

@@ -18,11 +18,22 @@
 
 namespace weft::net::object {
 
-// A server on the loopback that keeps objects in memory and fails as it is told: for tests of what real servers do
+// A server on the loopback that keeps objects in memory and fails as a test asks: for tests of what real servers do
 // seldom. It does not look at signatures; `make s3` tries those on moto.
 class TestServer {
  public:
-  enum class Fault { kNone, kBusy, kShort, kHangs, kWrongByte, kCut, kCutAfterwards, kErrorWith200, kRefused, kWholeObject };
+  enum class Fault {
+    kNone,
+    kBusy,
+    kShort,
+    kHangs,
+    kWrongByte,
+    kCut,
+    kCutAfterwards,
+    kErrorWith200,
+    kRefused,
+    kWholeObject
+  };
 
   TestServer() {
     listener_ = socket(AF_INET, SOCK_STREAM, 0);
@@ -157,7 +168,8 @@ class TestServer {
       if (fault == Fault::kCut) return false;
       if (fault == Fault::kBusy) text = error(503, "SlowDown", "Please reduce your request rate.");
       if (fault == Fault::kRefused) text = error(403, "AccessDenied", "Access Denied");
-      if (fault == Fault::kErrorWith200) text = reply(200, "<Error><Code>InternalError</Code><Message>We failed</Message></Error>");
+      if (fault == Fault::kErrorWith200)
+        text = reply(200, "<Error><Code>InternalError</Code><Message>We failed</Message></Error>");
       if (text.empty() && fault != Fault::kHangs) text = result_of(r, fault);
     }
     if (fault == Fault::kCutAfterwards) return false;
@@ -222,7 +234,8 @@ class TestServer {
     if (r.query.starts_with("uploads")) {
       const std::string id = "u" + std::to_string(++tag_);
       uploads_[id].sum = r.header(kSum);
-      return reply(200, "<InitiateMultipartUploadResult><UploadId>" + id + "</UploadId></InitiateMultipartUploadResult>");
+      return reply(200,
+                   "<InitiateMultipartUploadResult><UploadId>" + id + "</UploadId></InitiateMultipartUploadResult>");
     }
     const std::string tag = "\"" + std::to_string(++tag_) + "\"";
     if (upload.empty()) {
