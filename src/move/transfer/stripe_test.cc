@@ -111,8 +111,12 @@ TEST(Stripe, WhereASourceFailsTheOthersGoOn) {
   const auto shares = read_striped(b.agent, b.local, kBlock, sources);
   ASSERT_TRUE(shares) << shares.error().message;
   EXPECT_EQ(b.got(), content());
-  EXPECT_GT((*shares)[0].failed, 0);
-  EXPECT_NE((*shares)[0].problem.find("403 AccessDenied"), std::string::npos);
+  EXPECT_EQ((*shares)[0].blocks, 0);
+  EXPECT_EQ((*shares)[1].blocks, kBlocks);
+  // The file may have brought all blocks before the server refused the first.
+  if ((*shares)[0].failed > 0) {
+    EXPECT_NE((*shares)[0].problem.find("403 AccessDenied"), std::string::npos);
+  }
 }
 
 TEST(Stripe, ABlockThatNoSourceCanGiveIsAnErrorWithEachReason) {
