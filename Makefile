@@ -14,7 +14,7 @@ TORCH ?= 2.13.0
 TORCH_FOLDER := build/torch$(if $(filter-out 2.13.0,$(TORCH)),-$(TORCH))
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header nvshmem-header bare-debian soak disagreements dumps deaths strangers fuzz chaos deb dist dist-check slurm reference python torch consumers site web clean help setup configure
+.PHONY: all demo test dev tsan check format peers nccl-header nvshmem-header bare-debian soak disagreements dumps deaths strangers fuzz chaos deb dist dist-check slurm reference s3 python torch consumers site web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -109,6 +109,14 @@ reference: configure ## write docs/reference anew, from --help, src/base/env.cc,
 slurm: configure ## start ranks by srun in a Slurm of one node (needs root, slurm-wlm and munge)
 	cmake --build --preset release --target weft
 	tests/slurm/check --weft build/weft
+
+s3: setup ## objects against moto's server: signatures, parts, ranges, the store's tier, NIXL's OBJ (needs pip and libcurl4-openssl-dev)
+	python3 -m venv build/s3
+	build/s3/bin/python -m pip install -q "moto[server]>=5.2.5" boto3 numpy pytest nanobind
+	cmake --preset release -DWEFT_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/build/s3/bin/python
+	cmake --build --preset release --target weftcomm_core
+	rm -rf build/s3/path && mkdir -p build/s3/path && cp -r python/weftcomm build/s3/path/ && cp build/weftcomm/_core*.so build/s3/path/weftcomm/
+	PYTHONPATH=build/s3/path build/s3/bin/python -m pytest -q python/tests/test_objects.py
 
 python: setup ## build the Python package's wheel, install it into build/python/venv and test it (needs pip)
 	python3 -m venv build/python/venv

@@ -36,10 +36,11 @@ std::string_view name(Policy policy);  // "lru", "lfu", "s3fifo", "optimum"
 Result<std::int64_t> block_bytes(const std::string& config, std::int64_t block_tokens, std::int64_t tp = 1,
                                  const std::string& type = "");
 
-// A second tier: blocks in FILE, with FILE.index beside it, which a later store goes on with, also after a crash.
+// A second tier: blocks in FILE, with FILE.index beside it, which a later store goes on with, also after a crash; or an
+// object per block in a bucket, "s3://BUCKET/PREFIX", with the environment's AWS_* (docs/transfers.md).
 struct SecondTier {
   std::string file;         // made where it is missing; empty: no second tier
-  std::int64_t blocks = 0;  // that fit; 0: as many as the file has now
+  std::int64_t blocks = 0;  // that fit; 0: as many as the file has now, in a bucket without bound
   std::string layout;       // what blocks hold; a file whose blocks have another is refused
   bool write_back = false;  // blocks are written when their page is given up and by flush(), not by commit
   bool sync = false;        // every write reaches the disk before the call returns

@@ -27,7 +27,7 @@ constexpr bool is_terminal(State state) { return state >= State::kDone; }
 // Memory or a file that an agent has registered. A region's number is never used again by its agent.
 struct Registration {
   std::uint32_t region = 0;
-  std::byte* data = nullptr;    // null: a file; of a GPU's memory: not for the host
+  std::byte* data = nullptr;    // null: a file or an object; of a GPU's memory: not for the host
   std::int64_t bytes = 0;       // of the region
   std::int64_t page_bytes = 0;  // 0: not fenced
   int gpu = -1;                 // as CUDA numbers it; -1: not a GPU's memory
@@ -57,9 +57,10 @@ struct Notification {
 };
 
 // How a region is reached.
-enum class Path : std::uint8_t { kDirect, kMapped, kKernel, kGpu, kTcp, kUcx, kFile };
-inline constexpr std::size_t kPaths = 7;
-std::string_view name(Path path);  // "direct", "shared memory", "process_vm_readv", "gpu memory", "tcp", "ucx", "file"
+enum class Path : std::uint8_t { kDirect, kMapped, kKernel, kGpu, kTcp, kUcx, kFile, kObject };
+inline constexpr std::size_t kPaths = 8;
+std::string_view name(
+    Path path);  // "direct", "shared memory", "process_vm_readv", "gpu memory", "tcp", "ucx", "file", "object"
 
 // What reaches peers whose memory cannot be reached otherwise. kAny: UCX where this machine has adapters that access
 // remote memory (/sys/class/infiniband) and the peer offers UCX, else TCP.
@@ -107,6 +108,13 @@ struct Options {
   // Costs serve estimates, and the choice between several paths to a region. Where they are unknown, the order is
   // shared memory, the kernel, the network.
   Costs costs = {};
+};
+
+// Where an object is kept. Empty fields are those of the environment: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL,
+// AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. The last three are taken from one of both.
+struct ObjectPlace {
+  std::string endpoint;  // "http://127.0.0.1:9000"; empty in both: Amazon's
+  std::string region, key_id, secret, session;
 };
 
 // How many GPUs this process may use, by allocate_gpu() and add_gpu_memory(); 0: none, or weft was built without CUDA.
@@ -193,6 +201,12 @@ class Agent {
   // for messages.
   Result<Registration> add_open_file(int descriptor, std::int64_t page_bytes = 0, std::int64_t bytes = 0,
                                      bool past_cache = false, const std::string& name = {});
+  // An object of S3, "s3://BUCKET/KEY", for this agent's own requests, which threads of the agent run. The region
+  // has the object's bytes, or `bytes`, then the object need not exist. Reads are of any part; a write replaces the
+  // object by its one element, which begins at offset 0: readers see the old object or the new one. Each request is
+  // tried five times. Errors: kUnsupported: weft was built without libcurl; no credentials; with `bytes` 0 what the
+  // server says. A write that was sent whole when its request ended may still take place; the error says so.
+  Result<Registration> add_object(const std::string& url, std::int64_t bytes = 0, const ObjectPlace& place = {});
   // Memory of allocate() stays mapped here as long as the result lives, beyond deregister() and this agent's end, for a
   // caller that hands out views of it. Errors: no such region.
   Result<std::shared_ptr<void>> hold(const Registration& region) const;

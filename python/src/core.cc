@@ -75,5 +75,6 @@ NB_MODULE(_core, m) {
   add_world(m);
   add_transfer(m);
   add_kv(m);
+  add_reshard(m);
   add_commands(m);
 }

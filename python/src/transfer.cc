@@ -222,6 +222,16 @@ void add_agent(nb::module_& m) {
           [](const Self& s, int file, std::int64_t page, std::int64_t bytes, bool past_cache, const std::string& name) {
             return described(check(s->agent.add_open_file(file, page, bytes, past_cache, name), "add_open_file"));
           })
+      .def("add_object",
+           [](const Self& s, const std::string& url, std::int64_t bytes, const std::string& endpoint,
+              const std::string& region, const std::string& key_id, const std::string& secret,
+              const std::string& session) {
+             Result<Registration> added = [&] {
+               const nb::gil_scoped_release released;
+               return s->agent.add_object(url, bytes, {endpoint, region, key_id, secret, session});
+             }();
+             return described(check(std::move(added), "add_object"));
+           })
       .def("hold",
            [](const Self& s, std::uint32_t region) {
              auto* const held = new std::shared_ptr<void>(check(s->agent.hold({region}), "hold"));

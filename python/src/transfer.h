@@ -28,5 +28,7 @@ struct TransferList {
 void add_transfer(nanobind::module_& m);
 // The classes KvStore, KvServer, KvClient, KvLease and KvWriting, for weftcomm/kv.py.
 void add_kv(nanobind::module_& m);
+// The classes ReshardPlan, ReshardReceiver and ReshardPublisher, for weftcomm/reshard.py.
+void add_reshard(nanobind::module_& m);
 
 }  // namespace weft::python

@@ -90,7 +90,7 @@ class Costs:
         self._core = core
 
     def seconds(self, path: str, elements: int, bytes: int) -> float | None:
-        """path: direct, shared memory, process_vm_readv, tcp, ucx or file; None where it was not measured."""
+        """path: direct, shared memory, process_vm_readv, tcp, ucx, file or object; None where it was not measured."""
         us = self._core.us(path, elements, bytes)
         return None if us is None else us * 1e-6
 
@@ -318,6 +318,23 @@ class Agent:
         """The same of an open file, by its descriptor, which is duplicated: what it may do, requests may do.
         name: for messages."""
         return self._region(self._core.add_open_file(file, page_bytes, bytes, past_cache, name))
+
+    def add_object(
+        self,
+        url: str,
+        bytes: int = 0,
+        *,
+        endpoint: str = "",
+        location: str = "",
+        key_id: str = "",
+        secret: str = "",
+        session: str = "",
+    ) -> Region:
+        """An object of S3, "s3://BUCKET/KEY", for this agent's own requests. The region has the object's bytes, or `bytes`; then
+        it need not exist. A write is one element from offset 0 and replaces the object. Where it is kept is said by the
+        environment: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, or by the other
+        arguments; location is the region's name. Raises: Error where weft was built without libcurl, and what the server says."""
+        return self._region(self._core.add_object(url, bytes, endpoint, location, key_id, secret, session))
 
     def deregister(self, region: Region, timeout: float = 2.0) -> None:
         """No peer begins a copy from here on; waits for those under way. Raises: Timeout naming the peer that still copies."""

@@ -128,7 +128,18 @@ class nixl_agent(Descriptors, Exchange):
             raise bindings.nixlInvalidParamError(f"backend '{backend}' has been created")
         self.backends[backend] = len(self.backends) + 1
         self.backend_mems[backend] = memory_of(backend)
-        self.backend_options[backend] = {}
+        self.backend_options[backend] = self._object_options(initParams) if backend == "OBJ" else {}
+        if backend == "OBJ":
+            self._registered.bucket = self.backend_options[backend]
+
+    @staticmethod
+    def _object_options(given: dict[str, str]) -> dict[str, str]:
+        known = {"access_key", "secret_key", "session_token", "bucket", "endpoint_override", "scheme", "region"}
+        # weft signs paths with the bucket in them, sends checksums of its own, and needs no accelerator of Amazon's.
+        same = {"use_virtual_addressing", "req_checksum", "resp_checksum", "crtMinLimit", "throughput_target_gbps", "num_threads"}
+        if strange := sorted(given.keys() - known - same):
+            raise bindings.nixlInvalidParamError(f"OBJ: parameter {strange[0]} is not known")
+        return {name: value for name, value in given.items() if name in known}
 
     def _known(self, backends: list[str]) -> None:
         for backend in backends:
@@ -150,13 +161,17 @@ class nixl_agent(Descriptors, Exchange):
         call(lambda: self._registered.remove(dereg_list))
 
     def query_memory(self, reg_list: Any, backend: str, mem_type: str | None = None) -> list[dict[str, str] | None]:
-        """Files by path (metaInfo), with their size and time of change; None where there is none."""
+        """Files by path (metaInfo), with their size and time of change, and objects by key; None where there is none."""
         descs = self.get_reg_descs(reg_list, mem_type)
         if backend not in self.backends:
             raise ValueError(f"Backend '{backend}' not found. Available backends: {list(self.backends)}")
-        if descs.getType() is not nixl_mem_t.FILE_SEG:
-            raise bindings.nixlNotSupportedError("only files can be asked about")
         found: list[dict[str, str] | None] = []
+        if descs.getType() is nixl_mem_t.OBJ_SEG:
+            for desc in descs:
+                found.append(self._registered.look(desc[3].decode() or str(desc[2])))
+            return found
+        if descs.getType() is not nixl_mem_t.FILE_SEG:
+            raise bindings.nixlNotSupportedError("only files and objects can be asked about")
         for desc in descs:
             try:
                 known = os.stat(desc[3].decode())

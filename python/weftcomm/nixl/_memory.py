@@ -14,12 +14,13 @@ from .. import _errors
 from ..transfer import Agent, List, Region, gpus
 from ._bindings import nixl_mem_t, nixlBackendError, nixlNotFoundError, nixlNotSupportedError, nixlRegDList
 
-_DRAM, _VRAM, _FILE = nixl_mem_t.DRAM_SEG, nixl_mem_t.VRAM_SEG, nixl_mem_t.FILE_SEG
+_DRAM, _VRAM = nixl_mem_t.DRAM_SEG, nixl_mem_t.VRAM_SEG
+_FILE, _OBJ = nixl_mem_t.FILE_SEG, nixl_mem_t.OBJ_SEG
 _Desc = tuple[nixl_mem_t, int, int, int]  # kind, address, bytes, device
 
 
 # Names of NIXL's plugins whose work weft's paths do, with the memory that they move.
-BACKENDS = {"UCX": ["DRAM_SEG"], "POSIX": ["FILE_SEG", "DRAM_SEG"], "WEFT": ["DRAM_SEG", "FILE_SEG"]}
+BACKENDS = {"UCX": ["DRAM_SEG"], "POSIX": ["FILE_SEG", "DRAM_SEG"], "OBJ": ["OBJ_SEG", "DRAM_SEG"], "WEFT": ["DRAM_SEG", "FILE_SEG"]}
 
 
 def memory_of(backend: str) -> list[str]:
@@ -43,8 +44,9 @@ class _Shared:
     region: Region
     begin: int
     end: int
-    device: int  # a file's descriptor, or its number
-    more: bytes = b""  # a file's MODES:PATH
+    device: int  # a file's descriptor, or its number, as an object's
+    more: bytes = b""  # a file's MODES:PATH, an object's key
+    kind: nixl_mem_t = _DRAM
     users: int = 0
 
 
@@ -56,12 +58,13 @@ class Registered:
         self._counts: Counter[_Desc] = Counter()
         self._behind: dict[_Desc, _Shared] = {}
         self._regions: list[_Shared] = []
+        self.bucket: dict[str, str] | None = None  # parameters of the back end OBJ, where it has been created
 
     def add(self, descs: nixlRegDList) -> None:
         kind = descs.getType()
         if kind is _VRAM and gpus() == 0:
             raise nixlNotSupportedError("no memory of GPUs: none is here, or weft was built without CUDA")
-        if kind not in (_DRAM, _VRAM, _FILE):
+        if kind not in (_DRAM, _VRAM, _FILE, _OBJ) or (kind is _OBJ and self.bucket is None):
             raise nixlNotFoundError(f"no path moves {kind.name}")
         added: list[_Desc] = []
         try:
@@ -78,10 +81,10 @@ class Registered:
         if size == 0:
             self._counts[key] += 1
             return
-        if kind is not _FILE and address == 0:
+        if kind in (_DRAM, _VRAM) and address == 0:
             raise nixlBackendError(f"{size} bytes at address 0")
-        if kind is _FILE:
-            self._check_number(device, more)
+        if kind in (_FILE, _OBJ):
+            self._check_number(kind, device, more)
         if self._counts[key] == 0:
             shared = self._around(kind, address, size, device)
             if shared is None:
@@ -91,18 +94,18 @@ class Registered:
         self._behind[key].users += 1
         self._counts[key] += 1
 
-    def _check_number(self, device: int, more: bytes) -> None:
-        """Lists name a file by its number alone."""
+    def _check_number(self, kind: nixl_mem_t, device: int, more: bytes) -> None:
+        """Lists name a file or an object by its number alone."""
         for r in self._regions:
-            if r.region.address == 0 and r.device == device and r.more != more:
+            if r.kind is kind and r.device == device and r.more != more:
                 raise nixlBackendError(
-                    f"file {device} is {_text(r.more)} and cannot be {_text(more)}, too: each file needs a device id of its own"
+                    f"{'file' if kind is _FILE else 'object'} {device} is {_text(r.more)} and cannot be {_text(more)}, too: each "
+                    f"{'file' if kind is _FILE else 'object'} needs a device id of its own"
                 )
 
     def _around(self, kind: nixl_mem_t, address: int, size: int, device: int) -> _Shared | None:
         for r in self._regions:
-            of = _FILE if r.region.address == 0 else _VRAM if r.region.gpu >= 0 else _DRAM
-            same = of is kind and (kind is _DRAM or r.device == device)
+            same = r.kind is kind and (kind is _DRAM or r.device == device)
             if same and r.begin <= address and address + size <= r.end:
                 return r
         return None
@@ -111,9 +114,34 @@ class Registered:
         if kind is _DRAM:
             return _Shared(self._agent.add_memory((address, size)), address, address + size, device)
         if kind is _VRAM:
-            return _Shared(self._agent.add_memory((address, size, device)), address, address + size, device)
+            return _Shared(self._agent.add_memory((address, size, device)), address, address + size, device, kind=kind)
+        if kind is _OBJ:
+            region = self.object(more.decode(errors="surrogateescape") or str(device), address + size)
+            return _Shared(region, 0, region.bytes, device, more, kind)
         region = self._opened_file(device, more.decode(errors="surrogateescape"), address + size)
-        return _Shared(region, 0, region.bytes, device, more)
+        return _Shared(region, 0, region.bytes, device, more, kind)
+
+    def object(self, key: str, size: int) -> Region:
+        """size 0: as the server says; it must exist."""
+        of = self.bucket or {}
+        bucket = of.get("bucket") or os.environ.get("AWS_DEFAULT_BUCKET", "")
+        if not bucket:
+            raise nixlBackendError("OBJ: no bucket: set the back end's parameter bucket, or AWS_DEFAULT_BUCKET")
+        endpoint = of.get("endpoint_override", "")
+        if endpoint and "://" not in endpoint:
+            endpoint = f"{of.get('scheme', 'http')}://{endpoint}"
+        try:
+            return self._agent.add_object(
+                f"s3://{bucket}/{key}",
+                size,
+                endpoint=endpoint,
+                location=of.get("region", ""),
+                key_id=of.get("access_key", ""),
+                secret=of.get("secret_key", ""),
+                session=of.get("session_token", ""),
+            )
+        except _errors.Error as error:
+            raise nixlBackendError(str(error)) from error
 
     def _opened_file(self, device: int, more: str, size: int) -> Region:
         """A file is named by MODES:PATH in the last column, or is open, with its descriptor as the device."""
@@ -134,6 +162,18 @@ class Registered:
         finally:
             if opened >= 0:
                 os.close(opened)
+
+    def look(self, key: str) -> dict[str, str] | None:
+        """An object, as query_memory() says it: None where there is none."""
+        try:
+            region = self.object(key, 0)
+        except nixlBackendError as error:
+            if ": 404 NoSuchKey" in str(error):
+                return None
+            raise
+        size = region.bytes
+        self._agent.deregister(region)
+        return {"size": str(size)}
 
     def remove(self, descs: nixlRegDList) -> None:
         keys = [(descs.getType(), d[0], d[1], d[2]) for d in descs]
@@ -170,15 +210,15 @@ class Registered:
         if kind in (_DRAM, _VRAM):
             columns = [0, 1] if rows.shape[1] == 3 else [0, 1, 3, 4]
             return self._agent.prepare_addresses(peer, np.ascontiguousarray(rows[:, columns]))
-        if kind is not _FILE:
+        if kind not in (_FILE, _OBJ):
             raise nixlNotSupportedError(f"no path moves {kind.name}")
         table = np.empty((len(rows), 5), dtype=np.int64)
         table[:, 1] = rows[:, 0]
         table[:, 2] = rows[:, 1]
         table[:, 3], table[:, 4] = (0, 1) if rows.shape[1] == 3 else (rows[:, 3], rows[:, 4])
         for i, row in enumerate(rows):
-            around = self._around(_FILE, int(row[0]), int(row[1]), int(row[2]))
+            around = self._around(kind, int(row[0]), int(row[1]), int(row[2]))
             if around is None or peer:
-                raise nixlNotFoundError(f"{int(row[1])} bytes at {int(row[0])} of file {int(row[2])} are not registered")
+                raise nixlNotFoundError(f"{int(row[1])} bytes at {int(row[0])} of {'file' if kind is _FILE else 'object'} {int(row[2])} are not registered")
             table[i, 0] = around.region.number
         return self._agent.prepare("", table)

@@ -1,3 +1,4 @@
+#include "apps/cli/bench_machine.h"
 #include "apps/cli/bench_one_sided.h"
 #include "base/text.h"
 #include "model/replay/run.h"
@@ -94,7 +95,7 @@ std::vector<Way> ways_of(const std::string& name, Rank ranks, Bytes bytes) {
 }  // namespace
 
 Result<int> bench_one_sided_simulated(const BenchSpec& spec) {
-  WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
+  WEFT_TRY(const Machine machine, machine_to_replay_on(spec));
   WEFT_TRY(const std::int64_t asked,
            parse_integer("--ranks", spec.ranks_text.empty() ? "2" : spec.ranks_text, 2, 1 << 20));
   WEFT_TRY(const Rank ranks, ranks_on(machine, asked));
@@ -108,6 +109,8 @@ Result<int> bench_one_sided_simulated(const BenchSpec& spec) {
       return bad_input("--post {}: over {} ranks load and store, nothing is posted", spec.post, name(path.type));
   }
   OneSidedTable table(spec, "simulated", machine.name, ranks);
+  for (const std::string& fault : spec.faults)
+    if (spec.json != "-") fmt::print("# fault {}\n", fault);
   table.header(fmt::format("{} (simulated), rank 0 and rank {} over {}", machine.name, ranks - 1, name(path.type)),
                "the wires alone");
   for (const Bytes bytes : sizes)

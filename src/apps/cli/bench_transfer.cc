@@ -43,6 +43,12 @@ struct Plan {
 
 Result<Plan> plan_of(const BenchSpec& spec) {
   Plan plan;
+  if (spec.on.empty())
+    for (const auto& [given, option] :
+         {std::pair(!spec.faults.empty(), "--fault"), std::pair(!spec.loads.empty(), "--load"),
+          std::pair(!spec.beside.empty(), "--beside"), std::pair(!spec.compute.empty(), "--compute"),
+          std::pair(!spec.timeline.empty(), "--timeline"), std::pair(spec.level != "flow", "--level")})
+      if (given) return bad_input("bench transfer {}: is for machines named by --on", option);
   if (!spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0)
     return bad_input("bench transfer: --algo, --proto and --channels are for collectives");
   if (!spec.ranks_text.empty() && spec.from.empty())
@@ -283,10 +289,12 @@ void print(const TransferRow& r) {
 
 // A list that is contiguous at both sides is one get or put.
 Result<int> simulated(const BenchSpec& spec, const Plan& plan) {
+  if (!spec.transport.empty())
+    return bad_input("bench transfer --transport {}: goes over this machine's; with --on the network is the machine's",
+                     spec.transport);
   if (!spec.block.empty() || spec.blocks != 0 || plan.verify || plan.plain || plan.check || !spec.transport.empty())
-    return bad_input(
-        "bench transfer --on {} simulates contiguous lists: without --block, --check, --transport and the like",
-        spec.on);
+    return bad_input("bench transfer --on {} simulates contiguous lists: without --block, --check and the like",
+                     spec.on);
   if (!spec.from.empty()) return bench_tier(spec);
   BenchSpec one = spec;
   one.collective_name = plan.op == transfer::Op::kRead ? "get" : "put";

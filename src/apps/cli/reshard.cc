@@ -6,13 +6,10 @@
 #include "apps/cli/reshard_here.h"
 #include "base/report/reshard.h"
 #include "base/text.h"
-#include "base/text_file.h"
 #include "machine/catalog/catalog.h"
-#include "move/reshard/layout_json.h"
 #include "move/reshard/modelled.h"
 #include "move/reshard/prove.h"
-#include "move/reshard/safetensors.h"
-#include "move/reshard/tensor_parallel.h"
+#include "move/reshard/read.h"
 
 namespace weft::cli {
 namespace {
@@ -38,38 +35,6 @@ struct Spec {
 };
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-Result<reshard::Layout> read_layout(const std::string& file) {
-  if (reshard::is_safetensors(file)) return reshard::read_safetensors(file);
-  WEFT_TRY(const std::string text, read_text_file(file, std::uintmax_t{1} << 30));
-  return reshard::parse_layout(file, text);
-}
-
-// Layouts by a system's names have the tensors of the other layout.
-Result<std::pair<reshard::Layout, reshard::Layout>> read_layouts(const Spec& spec) {
-  const bool from_named = reshard::is_tensor_parallel(spec.from), to_named = reshard::is_tensor_parallel(spec.to);
-  if (from_named && to_named)
-    return bad_input("--from {} --to {}: one of them must be a file, which says what tensors there are", spec.from,
-                     spec.to);
-  std::pair<reshard::Layout, reshard::Layout> layouts;
-  if (!from_named) {
-    WEFT_TRY(layouts.first, read_layout(spec.from));
-  }
-  if (!to_named) {
-    WEFT_TRY(layouts.second, read_layout(spec.to));
-  }
-  if (from_named) {
-    auto layout = reshard::tensor_parallel(spec.from, layouts.second);
-    if (!layout) return bad_input("--from {}", layout.error().message);
-    layouts.first = std::move(*layout);
-  }
-  if (to_named) {
-    auto layout = reshard::tensor_parallel(spec.to, layouts.first);
-    if (!layout) return bad_input("--to {}", layout.error().message);
-    layouts.second = std::move(*layout);
-  }
-  return layouts;
-}
 
 report::ReshardReport report_of(const reshard::Plan& plan) {
   report::ReshardReport r{.from = plan.from().name,
@@ -161,7 +126,7 @@ Result<reshard::Proof> prove_aloud(const reshard::Plan& plan) {
 }
 
 Result<int> reshard_command(const Spec& spec) {
-  WEFT_TRY(auto layouts, read_layouts(spec));
+  WEFT_TRY(auto layouts, reshard::read_layouts(spec.from, spec.to));
   reshard::PlanOptions options{.same_ranks = spec.same_ranks};
   if (!spec.on.empty() && (spec.check || !spec.transport.empty()))
     return bad_input("reshard --on {} simulates: without --check and --transport", spec.on);

@@ -1,5 +1,6 @@
 #include "apps/cli/tiers.h"
 
+#include "apps/cli/bench_machine.h"
 #include "base/report/transfer.h"
 #include "base/text.h"
 #include "model/replay/hand_over.h"
@@ -27,7 +28,7 @@ Result<Fetched> fetch_from(const cost::MachineView& machine, const std::string& 
 
 Result<int> bench_tier(const BenchSpec& spec) {
   const cost::TierWay way{.write = spec.op_name == "write", .bounce = spec.bounce};
-  WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
+  WEFT_TRY(const Machine machine, machine_to_replay_on(spec));
   const std::string ranks_text = spec.ranks_text.empty() ? "1" : spec.ranks_text;
   WEFT_TRY(const std::int64_t ranks, parse_integer("--ranks", ranks_text, 1, 1 << 20));
   WEFT_TRY(const auto sizes, sizes_of(spec));
@@ -38,6 +39,7 @@ Result<int> bench_tier(const BenchSpec& spec) {
     r.rows.push_back({bytes, fetched.time, std::move(fetched.bound)});
   }
   if (spec.json != "-") {
+    for (const std::string& fault : spec.faults) fmt::print("# fault {}\n", fault);
     fmt::print("# {} (simulated), {} rank{} {} {}{}{}\n", r.machine, r.ranks, r.ranks == 1 ? "" : "s",
                way.write ? "to" : "from", r.from, r.stack.empty() ? "" : " by " + r.stack,
                way.bounce ? " through the host's memory" : "");

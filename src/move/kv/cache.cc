@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "move/kv/object_tier.h"
+
 namespace weft::kv {
 namespace {
 
@@ -45,7 +47,11 @@ Result<Cache> Cache::open(transfer::Agent& agent, const CacheOptions& options) {
   if (options.tier.file.empty()) return cache;
   TierOptions below = options.tier;
   below.page_bytes = options.page_bytes;
-  auto opened = Tier::open(agent, below);
+  auto opened = [&]() -> Result<std::unique_ptr<BlockTier>> {
+    if (below.file.starts_with("s3://")) return ObjectTier::open(below);
+    WEFT_TRY(auto file, Tier::open(agent, below));
+    return std::unique_ptr<BlockTier>(std::make_unique<Tier>(std::move(file)));
+  }();
   if (!opened) {
     (void)agent.deregister(region);
     return tl::make_unexpected(std::move(opened).error());

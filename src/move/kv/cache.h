@@ -77,7 +77,7 @@ class Cache {
   std::int64_t lost() const { return lost_; }
   // Why the last of them was lost; good: none was.
   const Status& tier_status() const { return tier_status_; }
-  const Tier* tier() const { return tier_ ? &*tier_ : nullptr; }
+  const BlockTier* tier() const { return tier_.get(); }
 
  private:
   using Kept = std::variant<Lru, Lfu, S3Fifo>;
@@ -99,7 +99,7 @@ class Cache {
   Kept kept_;                                // of pages, by index
   std::vector<Entry> entries_;               // by page
   std::map<BlockKey, std::uint32_t> index_;  // -> page
-  std::optional<Tier> tier_;
+  std::unique_ptr<BlockTier> tier_;
   Status tier_status_;
   std::int64_t evicted_ = 0, reloaded_ = 0, lost_ = 0;
 };

@@ -101,7 +101,7 @@ Counters StoreState::counters() const {
   c.evicted = cache->evicted();
   c.reloaded = cache->reloaded();
   c.lost = cache->lost();
-  if (const Tier* const tier = cache->tier(); tier != nullptr) {
+  if (const BlockTier* const tier = cache->tier(); tier != nullptr) {
     c.tier_blocks = tier->blocks();
     c.recovered = tier->recovered();
     c.damaged = tier->damaged();

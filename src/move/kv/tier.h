@@ -36,26 +36,43 @@ struct TierOptions {
   std::function<void(const char* change)> before = {};
 };
 
-// Thread: one at a time. The agent must outlive it.
-class Tier {
+// Where blocks are kept behind the memory. Thread: one at a time.
+class BlockTier {
+ public:
+  BlockTier() = default;
+  BlockTier(BlockTier&&) = default;
+  BlockTier& operator=(BlockTier&&) = default;
+  virtual ~BlockTier() = default;
+
+  virtual bool holds(const BlockKey& key) const = 0;
+  // Writes the page of memory; gives up another block if it must. Does nothing if the block is there. Errors: the block
+  // is not kept, all others are.
+  virtual Status put(const BlockKey& key, const transfer::Registration& memory, std::uint32_t page) = 0;
+  // Reads the block into a page of memory. Errors: kMismatch: its bytes are not those that were written: it has been
+  // dropped; what the medium says. Requires: holds(key).
+  virtual Status get(const BlockKey& key, const transfer::Registration& memory, std::uint32_t page) = 0;
+  virtual std::int64_t blocks() const = 0;
+  // Blocks that were found at the start, and blocks or records that were damaged and have been dropped.
+  virtual std::int64_t recovered() const = 0;
+  virtual std::int64_t damaged() const = 0;
+};
+
+// In a file. The agent must outlive it.
+class Tier final : public BlockTier {
  public:
   // Reads the index. Errors (bad input, each naming the file): it belongs to another tier, is no index, or is in use by
   // another process; no room for the slots on the disk.
   static Result<Tier> open(transfer::Agent& agent, const TierOptions& options);
 
-  bool holds(const BlockKey& key) const { return index_.count(key) != 0; }
-  // Writes the page of memory and the record; gives up another block if it must. Does nothing if the block is there.
-  // Errors: kNoResources on a full disk, kSystem; the block is not kept, all others are.
-  Status put(const BlockKey& key, const transfer::Registration& memory, std::uint32_t page);
-  // Reads the block into a page of memory. Errors: kMismatch: its bytes are not those that were written: it has been
-  // dropped; kSystem. Requires: holds(key).
-  Status get(const BlockKey& key, const transfer::Registration& memory, std::uint32_t page);
+  bool holds(const BlockKey& key) const override { return index_.count(key) != 0; }
+  // Errors: kNoResources on a full disk, kSystem.
+  Status put(const BlockKey& key, const transfer::Registration& memory, std::uint32_t page) override;
+  Status get(const BlockKey& key, const transfer::Registration& memory, std::uint32_t page) override;
 
-  std::int64_t blocks() const { return static_cast<std::int64_t>(index_.size()); }
+  std::int64_t blocks() const override { return static_cast<std::int64_t>(index_.size()); }
   std::int64_t slots() const { return static_cast<std::int64_t>(records_.size()); }
-  // Of the start: blocks that were found, and records or blocks that were damaged and have been dropped.
-  std::int64_t recovered() const { return recovered_; }
-  std::int64_t damaged() const { return damaged_; }
+  std::int64_t recovered() const override { return recovered_; }
+  std::int64_t damaged() const override { return damaged_; }
 
  private:
   struct Record {

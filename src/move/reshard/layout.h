@@ -63,6 +63,7 @@ struct Tensor {
     bool operator==(const Component&) const = default;
   };
   std::string name;
+  std::string type = {};            // of its elements, as type_named() has it; empty: only their size is known
   std::vector<std::int64_t> shape;  // global; no dimensions: one element
   std::int64_t element_bytes = 1;
   int mesh = 0;                      // ranks of no axis that splits a dimension hold copies

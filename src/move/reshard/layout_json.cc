@@ -147,6 +147,7 @@ class Reader {
       const auto bytes = element_bytes_of(value["type"].get<std::string>());
       if (!bytes) return problem("{}", bytes.error().message);
       t.element_bytes = *bytes;
+      t.type = type_named(value["type"].get<std::string>());
     }
     if (value.contains("padded")) {
       WEFT_TRY(t.padded, numbers(value, "padded"));
@@ -286,7 +287,11 @@ class Reader {
 };
 
 json to_json(const Layout& layout, const Tensor& t) {
-  json value = {{"name", t.name}, {"shape", t.shape}, {"element_bytes", t.element_bytes}};
+  json value = {{"name", t.name}, {"shape", t.shape}};
+  if (t.type.empty())
+    value["element_bytes"] = t.element_bytes;
+  else
+    value["type"] = t.type;
   if (!t.components.empty()) {
     value["along"] = t.concat_dim;
     for (const auto& c : t.components) value["holds"].push_back({{"name", c.name}, {"size", c.size}});

@@ -18,6 +18,9 @@ nlohmann::json to_json(const Layout& layout);
 // "torch.float8_e4m3fn". Errors (bad input): another name.
 Result<std::int64_t> element_bytes_of(std::string_view type);
 
+// The one name of those that a type has: "bfloat16" of "BF16". Requires: element_bytes_of() knows it.
+std::string type_named(std::string_view type);
+
 // Splits from DTensor's placements in torch's spelling, one per axis of the mesh: "Shard(0)", "Shard(dim=0)", "S(0)",
 // "Replicate()", "R", "_StridedShard(dim=0, sf=2)". A strided shard applies after the other shards of its dimension.
 // Errors (bad input): Partial, and what is none of these; does not name the tensor.

@@ -126,8 +126,9 @@ TEST(Safetensors, EveryFileOfAnIndexIsARankWithItsTensors) {
   ASSERT_TRUE(layout) << layout.error().message;
   EXPECT_EQ(layout->ranks, 2);
   EXPECT_EQ(layout->tensors,
-            (std::vector<Tensor>{{.name = "a", .shape = {4, 2}, .element_bytes = 2, .boxes = {{0, {0, 0}, {4, 2}}}},
-                                 {.name = "b", .element_bytes = 4, .boxes = {{1, {}, {}}}}}));
+            (std::vector<Tensor>{
+                {.name = "a", .type = "bfloat16", .shape = {4, 2}, .element_bytes = 2, .boxes = {{0, {0, 0}, {4, 2}}}},
+                {.name = "b", .type = "float32", .element_bytes = 4, .boxes = {{1, {}, {}}}}}));
   std::ofstream(index) << R"({"weight_map":{"c":"1.safetensors"}})";
   EXPECT_EQ(read_safetensors(index).error().message,
             (folder / "1.safetensors").string() + ": tensor c: the index says it is here");

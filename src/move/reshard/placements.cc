@@ -6,6 +6,43 @@
 
 namespace weft::reshard {
 
+namespace {
+
+std::string plain(std::string_view type) {
+  std::string word(type);
+  if (word.starts_with("torch.")) word.erase(0, 6);
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return word;
+}
+
+}  // namespace
+
+std::string type_named(std::string_view type) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"double", "float64"},
+                                                                      {"f64", "float64"},
+                                                                      {"float", "float32"},
+                                                                      {"f32", "float32"},
+                                                                      {"half", "float16"},
+                                                                      {"f16", "float16"},
+                                                                      {"bf16", "bfloat16"},
+                                                                      {"f8_e4m3", "float8_e4m3fn"},
+                                                                      {"float8_e4m3", "float8_e4m3fn"},
+                                                                      {"f8_e5m2", "float8_e5m2"},
+                                                                      {"f8_e8m0", "float8_e8m0fnu"},
+                                                                      {"i64", "int64"},
+                                                                      {"i32", "int32"},
+                                                                      {"i16", "int16"},
+                                                                      {"i8", "int8"},
+                                                                      {"u64", "uint64"},
+                                                                      {"u32", "uint32"},
+                                                                      {"u16", "uint16"},
+                                                                      {"u8", "uint8"}};
+  const std::string word = plain(type);
+  for (const auto& [from, to] : kNames)
+    if (word == from) return std::string(to);
+  return word;
+}
+
 Result<std::int64_t> element_bytes_of(std::string_view type) {
   struct Type {
     std::string_view name;
@@ -23,9 +60,7 @@ Result<std::int64_t> element_bytes_of(std::string_view type) {
                                  Type{"bool", 1},        Type{"f8_e4m3", 1},       Type{"f8_e5m2", 1},
                                  Type{"f8_e8m0", 1},     Type{"float8_e4m3fn", 1}, Type{"float8_e5m2", 1},
                                  Type{"float8_e4m3", 1}, Type{"float8_e8m0fnu", 1}};
-  std::string word(type);
-  if (word.starts_with("torch.")) word.erase(0, 6);
-  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string word = plain(type);
   for (const Type& t : kTypes)
     if (t.name == word) return t.bytes;
   return bad_input(

@@ -1,6 +1,7 @@
 #include "move/reshard/receiver.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace weft::reshard {
 namespace {
@@ -38,14 +39,127 @@ Receiver::Receiver(const Plan& plan, Rank rank, transfer::Agent& agent, transfer
 void Receiver::returned(Rank sender, Peer peer) {
   peers_.at(static_cast<std::size_t>(sender)) = std::move(peer);
   std::erase(lost_, sender);
+  changes_.forget(sender);
 }
 
 Status Receiver::pull(std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   for (;;) {
+    if (version_ > 0) WEFT_CHECK(read_tables());
     WEFT_TRY(const bool all, pass(end));
-    if (all) return {};
+    if (!all) continue;
+    if (version_ > 0) WEFT_CHECK(still_there());
+    changes_.end();
+    ended_ = true;
+    return {};
   }
+}
+
+void Receiver::begin(std::int64_t version) {
+  changes_.begin(ended_);
+  version_ = version;
+  ended_ = false;
+  done_.clear();
+  arrived_ = 0;
+}
+
+// The row, or what has changed of it. Elements at equal distances stay one row.
+void Receiver::add_rows(Batch& batch, Rank sender, std::int64_t unit, const transfer::Rows& here,
+                        const transfer::Rows& there) const {
+  if (!changes_.known(unit, sender)) {
+    batch.here.push_back(here);
+    batch.there.push_back(there);
+    batch.bytes += here.bytes * here.count;
+    return;
+  }
+  std::int64_t last = -1;
+  changes_.for_each_change(sender, there, [&](std::int64_t e, std::int64_t offset, std::int64_t bytes) {
+    batch.bytes += bytes;
+    const std::int64_t from = there.offset + e * there.stride + offset, to = here.offset + e * here.stride + offset;
+    if (last >= 0 && e == last + 1 && offset == 0 && bytes == there.bytes && batch.there.back().bytes == bytes) {
+      transfer::Rows &a = batch.here.back(), &b = batch.there.back();
+      if (a.count > 1 || (from - b.offset == there.stride && to - a.offset == here.stride)) {
+        ++a.count;
+        ++b.count;
+        last = e;
+        return;
+      }
+    }
+    batch.here.push_back({here.region, to, bytes, here.stride, 1});
+    batch.there.push_back({there.region, from, bytes, there.stride, 1});
+    last = offset == 0 && bytes == there.bytes ? e : -1;
+  });
+}
+
+Result<Table> Receiver::read_table(Rank sender, bool header_only) {
+  const Peer& peer = peers_[static_cast<std::size_t>(sender)];
+  const auto header_bytes = static_cast<std::int64_t>(sizeof(TableHeader));
+  const auto read = [&](std::int64_t bytes) -> Status {
+    if (table_.bytes < bytes) {
+      if (table_.bytes > 0) WEFT_CHECK(agent_.deregister(table_));
+      WEFT_TRY(table_, agent_.allocate(bytes));
+    }
+    const transfer::Rows here{table_.region, 0, bytes, 0, 1}, there{*peer.table, 0, bytes, 0, 1};
+    WEFT_TRY(const auto mine, agent_.prepare("", {&here, 1}));
+    WEFT_TRY(const auto theirs, agent_.prepare(peer.name, {&there, 1}));
+    WEFT_TRY(auto request, agent_.make(transfer::Op::kRead, mine, theirs, {.deadline = std::chrono::seconds(30)}));
+    WEFT_CHECK(agent_.post(request));
+    if (agent_.wait(request) != transfer::State::kDone) return tl::make_unexpected(request.error());
+    return {};
+  };
+  Table table;
+  WEFT_CHECK(read(header_bytes));
+  std::memcpy(&table.header, table_.data, sizeof(TableHeader));
+  if (header_only) return table;
+  const TableHeader h = table.header;
+  if (h.block_bytes < 64 || h.memory_bytes != memory_of_sender(sender).bytes)
+    return failure(Code::kMismatch, Blame::kOperation, "rank {} of {} has a table of {} B in blocks of {}, not of {} B",
+                   sender, plan_.from().name, h.memory_bytes, h.block_bytes, memory_of_sender(sender).bytes);
+  WEFT_CHECK(read(table_bytes(h.memory_bytes, h.block_bytes)));
+  std::memcpy(&table.header, table_.data, sizeof(TableHeader));
+  table.blocks.resize(static_cast<std::size_t>((h.memory_bytes + h.block_bytes - 1) / h.block_bytes));
+  std::memcpy(table.blocks.data(), table_.data + header_bytes, table.blocks.size() * sizeof(Digest));
+  return table;
+}
+
+// Of every sender that is asked for something. One whose table cannot be read is lost.
+Status Receiver::read_tables() {
+  WEFT_TRY(const auto all, batches());
+  for (const auto& [sender, list] : all) {
+    if (changes_.table(sender) != nullptr) continue;
+    if (!peers_[static_cast<std::size_t>(sender)].table)
+      return bad_input("rank {} of {} publishes no table: versions need one", sender, plan_.from().name);
+    auto table = read_table(sender, false);
+    if (!table && table.error().code == Code::kMismatch) return tl::make_unexpected(table.error());
+    if (!table) {
+      why_ = table.error().message;
+      lost_.push_back(sender);
+      return read_tables();
+    }
+    if (static_cast<std::int64_t>(table->header.version) != version_)
+      return failure(Code::kMismatch, Blame::kOperation, "rank {} of {} has {}, not version {}", sender,
+                     plan_.from().name,
+                     table->header.version == 0 ? "memory that is being written"
+                                                : fmt::format("version {}", table->header.version),
+                     version_);
+    changes_.read_table(sender, std::move(*table));
+  }
+  return {};
+}
+
+// That no sender has begun the next version while this one was read.
+Status Receiver::still_there() {
+  for (Rank sender = 0; sender < plan_.from().ranks; ++sender) {
+    if (changes_.table(sender) == nullptr || std::ranges::find(lost_, sender) != lost_.end()) continue;
+    const auto table = read_table(sender, true);
+    if (table && static_cast<std::int64_t>(table->header.version) == version_) continue;
+    done_.clear();
+    changes_.begin(false);
+    if (!table) return tl::make_unexpected(table.error());
+    return failure(Code::kMismatch, Blame::kOperation, "rank {} of {} began another version while {} was read", sender,
+                   plan_.from().name, version_);
+  }
+  return {};
 }
 
 const Memory& Receiver::memory_of_sender(Rank sender) const {
@@ -59,19 +173,20 @@ Result<std::map<Rank, std::vector<Receiver::Batch>>> Receiver::batches() const {
   auto planned = plan_.for_each_unit(rank_, lost_, [&](Plan::Unit unit) {
     if (done_.contains(unit.id)) return;
     auto& batches = all[unit.sender];
-    if (batches.empty() || batches.back().bytes + unit.bytes > kBatchBytes ||
+    const std::int64_t expected = changes_.known(unit.id, unit.sender) ? 0 : unit.bytes;
+    if (batches.empty() || batches.back().bytes + expected > kBatchBytes ||
         batches.back().here.size() + unit.moves.size() > kBatchRows)
       batches.emplace_back();
     Batch& batch = batches.back();
     batch.units.push_back(unit.id);
-    batch.bytes += unit.bytes;
     const Memory& theirs = memory_of_sender(unit.sender);
     const std::uint32_t region = peers_[static_cast<std::size_t>(unit.sender)].region;
     for (const Move& m : unit.moves) {
-      batch.here.push_back({memory_.region, mine_.offsets[static_cast<std::size_t>(m.to)] + m.destination, m.bytes,
-                            m.destination_stride, m.count});
-      batch.there.push_back(
-          {region, theirs.offsets[static_cast<std::size_t>(m.from)] + m.source, m.bytes, m.source_stride, m.count});
+      const transfer::Rows here{memory_.region, mine_.offsets[static_cast<std::size_t>(m.to)] + m.destination, m.bytes,
+                                m.destination_stride, m.count};
+      const transfer::Rows there{region, theirs.offsets[static_cast<std::size_t>(m.from)] + m.source, m.bytes,
+                                 m.source_stride, m.count};
+      add_rows(batch, unit.sender, unit.id, here, there);
     }
   });
   if (!planned) {
@@ -88,6 +203,12 @@ Result<transfer::Request> Receiver::post(Rank sender, const Batch& batch) {
   WEFT_TRY(auto request, agent_.make(transfer::Op::kRead, here, there));
   WEFT_CHECK(agent_.post(request));
   return request;
+}
+
+void Receiver::arrived(Rank sender, const Batch& batch) {
+  done_.insert(batch.units.begin(), batch.units.end());
+  for (const std::int64_t unit : batch.units) changes_.arrived(unit, sender);
+  arrived_ += batch.bytes;
 }
 
 // Whether all is there. One request per sender is under way; false: a sender was lost, and others must take over.
@@ -110,6 +231,11 @@ Result<bool> Receiver::pass(std::chrono::steady_clock::time_point end) {
   while (!lines.empty()) {
     for (Line& line : lines) {
       const Batch& batch = (*line.batches)[line.at];
+      if (batch.here.empty()) {  // nothing has changed
+        arrived(line.sender, batch);
+        ++line.at;
+        continue;
+      }
       if (!line.request) {
         auto request = post(line.sender, batch);
         if (request) {
@@ -126,8 +252,7 @@ Result<bool> Receiver::pass(std::chrono::steady_clock::time_point end) {
           lines.size() == 1 ? agent_.wait(*line.request, std::chrono::milliseconds(100)) : agent_.poll(*line.request);
       if (!transfer::is_terminal(state)) continue;
       if (state == transfer::State::kDone) {
-        done_.insert(batch.units.begin(), batch.units.end());
-        arrived_ += batch.bytes;
+        arrived(line.sender, batch);
         ++line.at;
       } else {
         why_ = line.request->error().message;

@@ -5,6 +5,7 @@
 #include <span>
 #include <unordered_set>
 
+#include "move/reshard/changes.h"
 #include "move/reshard/plan.h"
 #include "weft/transfer.h"
 
@@ -24,7 +25,8 @@ class Receiver {
  public:
   struct Peer {
     std::string name;  // of the agent of a rank of the plan's first layout, which this agent has loaded; empty: unknown
-    std::uint32_t region = 0;  // with its memory_of()
+    std::uint32_t region = 0;                 // with its memory_of()
+    std::optional<std::uint32_t> table = {};  // a Publisher's of that memory
   };
   // `memory`: of the agent, of at least memory_of(plan.to(), rank).bytes. `peers`: by rank.
   Receiver(const Plan& plan, Rank rank, transfer::Agent& agent, transfer::Registration memory, std::vector<Peer> peers);
@@ -33,6 +35,12 @@ class Receiver {
   // again after an error it gets only what is still missing. Errors: kPeerDied naming the tensor, where no rank is left
   // that has a part; kTimeout after `limit`.
   Status pull(std::chrono::milliseconds limit);
+
+  // Begins version `version` of all parts, 1 or more: pull() then gets it from senders with tables that have it, and of
+  // what this receiver has read from the same sender before only blocks that have changed. Where pull() returns an
+  // error, the memory is neither version; called again it goes on. Errors of pull() besides: kMismatch: a sender has
+  // another version, or began the next one while it was read.
+  void begin(std::int64_t version);
 
   std::int64_t arrived_bytes() const { return arrived_; }
   std::span<const Rank> lost() const { return lost_; }
@@ -49,6 +57,12 @@ class Receiver {
   Result<std::map<Rank, std::vector<Batch>>> batches() const;
   Result<transfer::Request> post(Rank sender, const Batch& batch);
   const Memory& memory_of_sender(Rank sender) const;
+  void add_rows(Batch& batch, Rank sender, std::int64_t unit, const transfer::Rows& here,
+                const transfer::Rows& there) const;
+  void arrived(Rank sender, const Batch& batch);
+  Status read_tables();
+  Result<Table> read_table(Rank sender, bool header_only);
+  Status still_there();
 
   const Plan& plan_;
   Rank rank_;
@@ -61,6 +75,10 @@ class Receiver {
   std::vector<Rank> lost_;
   std::string why_;  // the last sender's error
   std::int64_t arrived_ = 0;
+  std::int64_t version_ = 0;  // that is wanted; 0: whatever is there
+  bool ended_ = false;        // this version, or the last one
+  Changes changes_;
+  transfer::Registration table_;  // where tables arrive
 };
 
 }  // namespace weft::reshard

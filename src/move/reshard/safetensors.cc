@@ -63,6 +63,7 @@ Result<Tensor> tensor_of(const std::string& file, const std::string& name, const
   const auto bytes = element_bytes_of(entry["dtype"].get<std::string>());
   if (!bytes) return problem(bytes.error().message);
   t.element_bytes = *bytes;
+  t.type = type_named(entry["dtype"].get<std::string>());
   for (const json& n : entry["shape"]) {
     if (!n.is_number_unsigned() || n.get<std::uint64_t>() > INT64_MAX)
       return problem("a dimension that is no whole number");

@@ -227,8 +227,8 @@ Result<Layout> tensor_parallel(std::string_view text, const Layout& of) {
   layout.meshes.push_back(std::move(mesh));
   std::vector<std::string> unknown;
   Shapes shapes;
-  const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape, std::int64_t bytes) -> Status {
-    Tensor t{.name = name, .shape = shape, .element_bytes = bytes};
+  const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape, const Tensor& like) -> Status {
+    Tensor t{.name = name, .type = like.type, .shape = shape, .element_bytes = like.element_bytes};
     const auto row = std::find_if(table.begin(), table.end(), [&](const Row& r) {
       return r.names == wish.names && std::regex_search(name, r.tensor);
     });
@@ -242,16 +242,16 @@ Result<Layout> tensor_parallel(std::string_view text, const Layout& of) {
   };
   const auto for_each_tensor = [&](const auto& call) -> Status {
     for (const Tensor& t : of.tensors) {
-      if (t.components.empty()) WEFT_CHECK(call(t.name, t.shape, t.element_bytes));
+      if (t.components.empty()) WEFT_CHECK(call(t.name, t.shape, t));
       for (const auto& c : t.components) {
         auto shape = t.shape;
         shape[static_cast<std::size_t>(t.concat_dim)] = c.size;
-        WEFT_CHECK(call(c.name, shape, t.element_bytes));
+        WEFT_CHECK(call(c.name, shape, t));
       }
     }
     return {};
   };
-  WEFT_CHECK(for_each_tensor([&](const std::string& name, const std::vector<std::int64_t>& shape, std::int64_t) {
+  WEFT_CHECK(for_each_tensor([&](const std::string& name, const std::vector<std::int64_t>& shape, const Tensor&) {
     shapes.add(name, shape);
     return Status();
   }));

@@ -301,8 +301,9 @@ void Agent::rest(const Request& request) {
   list.clear();
   {
     const std::lock_guard guard(state_->mutex);
+    if (!request.work_->jobs.empty()) list.push_back({.fd = -1, .events = 0, .revents = 0});
     const auto& line = request.work_->remote->peer->line;
-    if (line == nullptr || !line->watch(list)) return std::this_thread::yield();
+    if (list.empty() && (line == nullptr || !line->watch(list))) return std::this_thread::yield();
   }
   ::poll(list.data(), list.size(), 1);
 }

@@ -27,8 +27,8 @@ double now_us() {
 }  // namespace
 
 std::string_view name(Path path) {
-  constexpr std::string_view kNames[] = {"direct", "shared memory", "process_vm_readv", "gpu memory", "tcp",
-                                         "ucx",    "file"};
+  constexpr std::string_view kNames[] = {"direct", "shared memory", "process_vm_readv", "gpu memory", "tcp", "ucx",
+                                         "file",   "object"};
   const auto at = static_cast<std::size_t>(path);
   return at < std::size(kNames) ? kNames[at] : "unknown";
 }

@@ -53,7 +53,8 @@ TEST(TransferCost, ARequestIsEstimatedAndExplainedByItsPaths) {
             "  not gpu memory: the memory is not a GPU's\n"
             "  not tcp: it does not listen\n"
             "  not ucx: it does not listen\n"
-            "  not file: a peer's files are its own\n");
+            "  not file: a peer's files are its own\n"
+            "  not object: a peer's objects are its own\n");
   const std::uint32_t one[] = {2};
   auto chosen = near->make(Op::kRead, *near->prepare("", std::vector<Rows>{{mine.region, 0, 1024, 1024, 4}}),
                            *near->prepare("far", std::vector<Rows>{{theirs.region, 0, 1024, 2048, 4}}),

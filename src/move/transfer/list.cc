@@ -73,6 +73,22 @@ Status check_written(const detail::List& list, std::span<const std::uint32_t> bl
   return {};
 }
 
+Status check_objects(const detail::List& local, const detail::List& remote, Op op) {
+  bool any = false;
+  for (std::size_t i = 0; i < remote.rows.size(); ++i) {
+    if (remote.targets[i]->object == nullptr) continue;
+    any = true;
+    const Rows& row = remote.rows[i];
+    if (op == Op::kWrite && (row.offset != 0 || row.count != 1))
+      return bad_input("object {} is written whole: one element from offset 0, not {} from offset {}",
+                       remote.targets[i]->file, row.count, row.offset);
+  }
+  for (const auto& target : local.targets)
+    if (any && target->copier != nullptr)
+      return failure(Code::kUnsupported, Blame::kInput, "memory of GPUs does not go to objects: copy it to the host's");
+  return {};
+}
+
 bool one_size(const detail::List& list) {
   return std::all_of(list.rows.begin(), list.rows.end(), [&](const Rows& r) { return r.bytes == list.rows[0].bytes; });
 }
@@ -181,8 +197,9 @@ Status check_lists(const detail::List& local, const detail::List& remote, const 
         return bad_input("checksums are of whole pages: elements have {} bytes, pages {}", remote.rows[i].bytes,
                          remote.targets[i]->page_bytes);
   for (const auto& target : local.targets)
-    if (target->path == Path::kFile)
-      return bad_input("the local list must be of memory; files stand in the remote list");
+    if (target->path == Path::kFile || target->path == Path::kObject)
+      return bad_input("the local list must be of memory; files and objects stand in the remote list");
+  WEFT_CHECK(check_objects(local, remote, op));
   if (options.notify.size() > Agent::kMostNotification)
     return bad_input("a notification of {} bytes; at most {} fit", options.notify.size(), Agent::kMostNotification);
   return {};

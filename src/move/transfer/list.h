@@ -13,6 +13,9 @@
 
 namespace weft::transfer {
 
+struct Object;
+class ObjectIo;
+
 // A region as a requester sees it: its own, or a peer's.
 struct Target {
   std::uint32_t region = 0;
@@ -22,8 +25,10 @@ struct Target {
   // File: the agent's region owns the descriptors, the agent `io`. `direct_fd` below 0: always by the page cache.
   int fd = -1, direct_fd = -1;
   FileIo* io = nullptr;
-  std::string file;  // its name, for messages
-  Mapping mapping;   // mapped
+  std::string file;                // its name, for messages
+  std::shared_ptr<Object> object;  // an object of S3, moved by …
+  ObjectIo* objects = nullptr;
+  Mapping mapping;  // mapped
   // Of a GPU's memory; null: the host's. `gpu_memory`: a peer's, as it is open here.
   std::shared_ptr<Gpu> copier;
   int gpu = -1;

@@ -121,6 +121,7 @@ void look_for_paths(Target& t, const Peer& peer, const RegionRecord& r, const Me
                     const std::string& no_copies) {
   const auto why_not = [&](Path path) -> std::string& { return t.why_not[static_cast<std::size_t>(path)]; };
   why_not(Path::kFile) = "a peer's files are its own";
+  why_not(Path::kObject) = "a peer's objects are its own";
   why_not(Path::kTcp) = peer.no_tcp;
   why_not(Path::kUcx) = peer.no_ucx;
   const bool same = same_process(peer.metadata, options);

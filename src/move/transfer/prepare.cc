@@ -11,7 +11,7 @@ class RowsOfAddresses {
  public:
   explicit RowsOfAddresses(const Peer& peer) : peer_(peer) {
     for (const auto& [id, target] : peer.targets)
-      if (target->path != Path::kFile) by_address_.push_back(target.get());
+      if (target->path != Path::kFile && target->path != Path::kObject) by_address_.push_back(target.get());
     std::sort(by_address_.begin(), by_address_.end(), [](auto* a, auto* b) { return a->address < b->address; });
   }
 

@@ -12,10 +12,12 @@
 
 namespace weft::transfer {
 
+struct Object;
+
 // What an agent has registered. Its PageWords lie in the agent's segment.
 struct Region {
   std::uint32_t id = 0;
-  std::byte* data = nullptr;  // null: a file
+  std::byte* data = nullptr;  // null: a file or an object
   Bytes bytes = 0, page_bytes = 0;
   std::uint64_t first_page = 0, pages = 1;
   std::uint64_t generation = 0;           // not fenced: of its one page
@@ -25,6 +27,7 @@ struct Region {
   std::shared_ptr<void> gpu_memory;       // of allocate_gpu()
   net::bootstrap::UniqueFd file, direct;  // direct: past the page cache
   std::string name;                       // the file's, for messages
+  std::shared_ptr<Object> object;         // an object of S3
 
   // The rest: by the agent's mutex.
   struct Draining {

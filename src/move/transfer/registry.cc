@@ -21,6 +21,18 @@ std::uint64_t next_generation(PageWord& page, std::uint64_t tag) {
   return next;
 }
 
+// Requests whose parts are moved by threads: these touch no memory that is registered no more.
+void stop_objects(const detail::AgentState& state) {
+  for (const auto& weak : state.works) {
+    const auto work = weak.lock();
+    if (work == nullptr || work->state != State::kRunning || work->jobs.empty()) continue;
+    const Target* const own = work->local->closed() != nullptr ? work->local->closed() : work->remote->closed();
+    if (own != nullptr)
+      work->stop(State::kFailed, {Code::kInvalidArgument, Blame::kOperation,
+                                  fmt::format("region {} is registered no more", own->region)});
+  }
+}
+
 }  // namespace
 
 namespace detail {
@@ -64,7 +76,12 @@ Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
   }
   auto target = std::make_shared<Target>();
   target->region = r->id;
-  target->path = r->data == nullptr ? Path::kFile : r->copier != nullptr ? Path::kGpu : Path::kDirect;
+  target->path = r->object != nullptr   ? Path::kObject
+                 : r->data == nullptr   ? Path::kFile
+                 : r->copier != nullptr ? Path::kGpu
+                                        : Path::kDirect;
+  target->object = r->object;
+  target->objects = objects.get();
   target->copier = r->copier;
   target->gpu = r->gpu;
   target->base = r->data;
@@ -81,7 +98,9 @@ Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
   target->why_not[static_cast<std::size_t>(target->path)].clear();
   target->why = r->copier != nullptr ? fmt::format("gpu memory: this agent's, of GPU {}", r->gpu)
                 : r->data != nullptr ? "direct: this agent's memory"
-                                     : fmt::format("file: {}{}", file_io->how(), r->direct.open() ? ", O_DIRECT" : "");
+                : r->object != nullptr
+                    ? "object: " + r->name
+                    : fmt::format("file: {}{}", file_io->how(), r->direct.open() ? ", O_DIRECT" : "");
   self->targets[r->id] = std::move(target);
   regions.add(r);
   return Registration{r->id, r->data, r->bytes, r->page_bytes, r->gpu};
@@ -172,6 +191,20 @@ Result<Registration> Agent::add_gpu_memory(void* data, std::int64_t bytes, std::
 
 namespace {
 
+constexpr std::chrono::seconds kMostLook{30};
+
+Result<net::object::Place> place_of(const ObjectPlace& given) {
+  net::object::Place place;
+  if (given.key_id.empty()) {
+    WEFT_TRY(place, net::object::place_of_environment());
+  } else {
+    place.credentials = {given.key_id, given.secret, given.session};
+  }
+  if (!given.endpoint.empty()) place.endpoint = given.endpoint;
+  if (!given.region.empty()) place.region = given.region;
+  return place;
+}
+
 // Opened again through the descriptor: the same file, whatever has happened to its name.
 net::bootstrap::UniqueFd past_the_cache(int fd) {
   const int access = fcntl(fd, F_GETFL) & O_ACCMODE;
@@ -211,6 +244,28 @@ Result<Registration> Agent::add_open_file(int descriptor, std::int64_t page_byte
   return state_->add(std::move(region));
 }
 
+Result<Registration> Agent::add_object(const std::string& url, std::int64_t bytes, const ObjectPlace& place) {
+  if (state_ == nullptr) return detail::no_agent();
+  if (bytes < 0) return bad_input("an object's region of {} bytes: 0 is the object as it is", bytes);
+  auto region = std::make_shared<Region>();
+  region->object = std::make_shared<Object>();
+  WEFT_TRY(region->object->name, net::object::parse_name(url));
+  WEFT_TRY(region->object->place, place_of(place));
+  region->name = url;
+  region->bytes = bytes;
+  if (bytes == 0) {
+    WEFT_CHECK(ObjectIo::look(*region->object, kMostLook));
+    region->bytes = region->object->known()->bytes;
+    if (region->bytes == 0) return bad_input("object {} is empty", url);
+  }
+  const std::lock_guard guard(state_->mutex);
+  WEFT_CHECK(state_->check_new(nullptr, region->bytes, 0));
+  if (state_->objects == nullptr) {
+    WEFT_TRY(state_->objects, ObjectIo::open());
+  }
+  return state_->add(std::move(region));
+}
+
 Status Agent::deregister(const Registration& registration, std::chrono::milliseconds limit) {
   if (state_ == nullptr) return detail::no_agent();
   std::unique_lock guard(state_->mutex);
@@ -221,6 +276,7 @@ Status Agent::deregister(const Registration& registration, std::chrono::millisec
     if (const auto own = state_->self->targets.find(region->id); own != state_->self->targets.end())
       own->second->closed = true;
     ++state_->self->closings;
+    stop_objects(*state_);
   }
   constexpr std::chrono::milliseconds kMost = std::chrono::hours(24 * 365 * 100);
   if (limit.count() < 0 || limit > kMost)

@@ -18,8 +18,9 @@ struct AgentState {
   Segment segment;
   FreeList page_words{0, 0, 1};
   Regions regions;
-  std::unique_ptr<FileIo> file_io;  // from the first file on
-  std::shared_ptr<Gpu> gpu;         // from the first memory of a GPU on
+  std::unique_ptr<FileIo> file_io;    // from the first file on
+  std::unique_ptr<ObjectIo> objects;  // from the first object on
+  std::shared_ptr<Gpu> gpu;           // from the first memory of a GPU on
   std::uint32_t next_region = 0;
   std::unique_ptr<Server> server;  // ends before what stands above it
   std::shared_ptr<Peer> self;

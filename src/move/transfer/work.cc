@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "move/transfer/copy.h"
+#include "move/transfer/work_objects.h"
 #include "net/tcp/crc32c.h"
 
 namespace weft::transfer {
@@ -364,6 +365,7 @@ void step_by_line(const std::shared_ptr<Work>& work, Bytes budget) {
 
 // Goes on with the end of a request whose writes the peer has not confirmed.
 void finish(Work& w) {
+  if (!w.jobs.empty()) return finish_objects(w);
   Line& line = *w.remote->peer->line;
   const Status moved = line.advance();
   if (w.state != State::kRunning) return;
@@ -389,7 +391,9 @@ void detail::Work::end(State with, Error why) {
 }
 
 void detail::Work::stop(State with, Error why) {
-  if (unconfirmed == 0) return end(with, std::move(why));
+  for (const auto& job : jobs) job->leave.take();
+  if (op == Op::kRead) jobs.clear();
+  if (unconfirmed == 0 && jobs.empty()) return end(with, std::move(why));
   if (!ending) ending = {with, std::move(why), Clock::now()};
 }
 
@@ -403,6 +407,7 @@ void start(const std::shared_ptr<detail::Work>& work) {
   w.local_row = w.remote_row = 0;
   w.notified = false;
   w.closings = 0;
+  w.jobs.clear();
 }
 
 void step(const std::shared_ptr<detail::Work>& work, const std::string& self, Bytes budget) {
@@ -421,7 +426,14 @@ void step(const std::shared_ptr<detail::Work>& work, const std::string& self, By
   if (w.state != State::kRunning) return;
   if (w.ending) return finish(w);
   thread_local Batch batch;
+  if (!w.jobs.empty()) reap(w);
+  if (w.state != State::kRunning || w.ending) return;
   while (w.next < w.elements) {
+    if (w.remote_at(w.next).target->object != nullptr) {
+      submit_objects(w);
+      if (w.next < w.elements && w.remote_at(w.next).target->object != nullptr) return;
+      continue;
+    }
     if (w.remote_at(w.next).target->by_line()) return step_by_line(work, budget);
     if (budget <= 0) return;
     if (w.unanswered > 0) return step_by_line(work, 0);  // the regions before are behind a connection
@@ -431,6 +443,7 @@ void step(const std::shared_ptr<detail::Work>& work, const std::string& self, By
     w.moved += batch.bytes;
     if (w.deadline.count() > 0 || w.next < w.elements) w.progressed = Clock::now();
   }
+  if (!w.jobs.empty()) return;
   if (peer.control == nullptr || w.unanswered > 0) return step_by_line(work, 0);
   if (!w.notify.empty() && !push(peer.control->slot(peer.slot), self, w.notify)) return;  // the peer's queue is full
   w.end(State::kDone);

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "move/transfer/object_io.h"
 #include "move/transfer/peer.h"
 
 namespace weft::transfer {
@@ -40,7 +41,8 @@ struct Work {
     std::chrono::steady_clock::time_point since;
   };
   std::optional<Ending> ending;
-  std::uint32_t sent_sum = 0, read_sum = 0;  // by a line, of the pieces of one element so far, in their order
+  std::vector<std::shared_ptr<ObjectIo::Job>> jobs;  // parts of objects that are under way
+  std::uint32_t sent_sum = 0, read_sum = 0;          // by a line, of the pieces of one element so far, in their order
 
   List::Element local_at(std::int64_t i) {
     return local->at(local_blocks.empty() ? i : local_blocks[static_cast<std::size_t>(i)], local_row);

@@ -1,0 +1,177 @@
+"""weftcomm.reshard: layouts, plans, versions; compared with NumPy."""
+
+import contextlib
+import io
+import pathlib
+import random
+import re
+
+import numpy as np
+import pytest
+
+import weftcomm
+from weftcomm.reshard import Layout, Plan, Receiver, Sender
+from weftcomm.transfer import Agent
+
+
+def layout(ranks, placement, shape=(24, 10), dtype="float32", more=()):
+    made = Layout(ranks)
+    made.mesh("m", {"tp": ranks})
+    made.tensor("w", shape, dtype, [placement], "m")
+    for row in more:
+        made.tensor(*row, "m")
+    return made
+
+
+def part(whole, ranks, placement, rank):
+    """As torch.chunk: pieces of ceil(n / ranks) rows."""
+    if placement == "Replicate()":
+        return whole
+    dim = int(placement[-2])
+    size = -(-whole.shape[dim] // ranks)
+    return np.take(whole, range(min(rank * size, whole.shape[dim]), min((rank + 1) * size, whole.shape[dim])), dim)
+
+
+def job(plan, ranks_to):
+    agents = [Agent(f"from{r}") for r in range(plan.senders)]
+    senders = [Sender(plan, r, agent) for r, agent in enumerate(agents)]
+    receivers = [Receiver(plan, r, Agent(f"to{r}"), [s.address() for s in senders]) for r in range(ranks_to)]
+    return agents, senders, receivers
+
+
+def test_random_layouts_move_what_numpy_says():
+    rng = random.Random(5)
+    for _ in range(60):
+        a, b = rng.randint(1, 5), rng.randint(1, 5)
+        shape = (rng.randint(1, 30), rng.randint(1, 30))
+        kinds = ["Shard(0)", "Shard(1)", "Replicate()"]
+        of, to = rng.choice(kinds), rng.choice(kinds)
+        whole = np.random.default_rng(a).standard_normal(shape, dtype=np.float32)
+        plan = Plan(layout(a, of, shape), layout(b, to, shape))
+        agents, senders, receivers = job(plan, b)
+        for version in (1, 2):
+            for r, sender in enumerate(senders):
+                sender.begin()
+                sender.tensors["w"][:] = part(whole, a, of, r)
+                sender.publish(version)
+            for r, receiver in enumerate(receivers):
+                receiver.pull(version)
+                assert (receiver.tensors["w"] == part(whole, b, to, r)).all(), (a, of, b, to, shape)
+            whole = whole + 1
+        assert agents
+
+
+def test_a_version_of_which_little_has_changed_moves_little():
+    plan = Plan(layout(2, "Shard(0)", (1024, 1024)), layout(1, "Replicate()", (1024, 1024)))
+    agents, senders, (receiver,) = job(plan, 1)
+    for sender in senders:
+        sender.tensors["w"][:] = 1
+        sender.publish(1)
+    receiver.pull(1)
+    assert receiver.arrived == 4 << 20
+    senders[1].begin()
+    senders[1].tensors["w"][5, 5] = 7
+    senders[1].publish(2)
+    senders[0].publish(2)
+    receiver.pull(2)
+    assert receiver.arrived == 16 << 10
+    assert receiver.tensors["w"][512 + 5, 5] == 7
+    with pytest.raises(weftcomm.Error, match="rank 0 of from has version 2, not version 3"):
+        receiver.pull(3)
+    assert agents
+
+
+def test_a_dead_sender_without_a_replica_is_named_with_its_tensor_and_one_that_returns_goes_on():
+    plan = Plan(layout(2, "Shard(0)"), layout(1, "Replicate()"))
+    agents, senders, (receiver,) = job(plan, 1)
+    for sender in senders:
+        sender.publish(1)
+    senders.pop()
+    agents.pop()
+    del sender
+    with pytest.raises(weftcomm.Error, match="tensor w: rank 0: rank 1 of from is lost"):
+        receiver.pull(1)
+    again = Agent("from1")
+    sender = Sender(plan, 1, again)
+    sender.tensors["w"][:] = 3
+    sender.publish(1)
+    receiver.returned(1, sender.address())
+    receiver.pull(1)
+    assert (receiver.tensors["w"][12:] == 3).all()
+
+
+def test_floats_become_bfloat16_and_float8_with_scales():
+    to = layout(1, "Replicate()", (256, 256), "float8_e4m3fn", [("w_scale_inv", (2, 2), "float32", ["Replicate()"])])
+    of = layout(2, "Shard(0)", (256, 256))
+    with pytest.raises(weftcomm.Error, match="tensor w: has elements of float8_e4m3fn, in from of float32"):
+        Plan(of, to)
+    plan = Plan(of, to, convert=True)
+    assert sum(p.bytes for p in plan.pairs()) == 256 * 256 + 16
+    agents, senders, (receiver,) = job(plan, 1)
+    whole = np.random.default_rng(1).standard_normal((256, 256), dtype=np.float32)
+    for r, sender in enumerate(senders):
+        sender.tensors["w"][:] = whole[128 * r : 128 * r + 128]
+        sender.publish(1)
+    receiver.pull(1)
+    types = pytest.importorskip("ml_dtypes")
+    scales = np.repeat(np.repeat(receiver.tensors["w_scale_inv"], 128, 0), 128, 1)
+    expected = (whole / scales).astype(types.float8_e4m3fn)
+    assert (receiver.tensors["w"].view(types.float8_e4m3fn) == expected).all()
+    assert agents
+
+
+class Placement:  # as torch's print themselves
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+
+def test_what_has_a_mesh_and_placements_is_read_as_a_dtensor():
+    class Mesh:
+        mesh, mesh_dim_names = np.arange(4).reshape(2, 2), ("dp", "tp")
+
+    class Tensor:
+        device_mesh, shape, dtype = Mesh, (6, 5), "torch.bfloat16"
+        placements = (Placement("_StridedShard(dim=0, sf=2)"), Placement("Shard(dim=0)"))
+
+    made = Layout.of_dtensors({"w": Tensor})
+    plan = Plan(made, made, same_ranks=True)
+    assert plan.senders == 4
+    shapes = [plan._core.parts("to", rank)[0][0][3] for rank in range(4)]
+    assert sum(rows for rows, _ in shapes) == 6 and {columns for _, columns in shapes} == {5}
+
+
+def test_dtensors_say_their_mesh_and_placements():
+    torch = pytest.importorskip("torch")
+    placement = pytest.importorskip("torch.distributed.tensor")
+
+    class Mesh:  # what a DeviceMesh has, without processes
+        mesh, mesh_dim_names = torch.arange(4).reshape(2, 2), ("dp", "tp")
+
+    class Tensor:
+        device_mesh, shape, dtype = Mesh, torch.Size([6, 4]), torch.float32
+        placements = (placement.Shard(0), placement.Replicate())
+
+    made = Layout.of_dtensors({"w": Tensor, "step": torch.zeros(3)})
+    plan = Plan(made, made, same_ranks=True)
+    assert plan.senders == 4
+    parts, _ = plan._core.parts("to", 3)
+    assert [(name, shape) for name, _, _, shape, _ in parts] == [("w", (3, 4)), ("step", (3,))]
+
+
+def test_layouts_that_do_not_fit_are_one_line_with_the_tensor():
+    with pytest.raises(weftcomm.Error, match=r"tensor w: has shape \[24, 10\], in from \[24, 11\]"):
+        Plan(layout(2, "Shard(0)", (24, 11)), layout(1, "Replicate()"))
+    with pytest.raises(weftcomm.Error, match="Partial"):
+        Plan(layout(2, "Partial()"), layout(1, "Replicate()"))
+
+
+def test_the_pages_program_prints_what_the_page_says():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "reshard.md").read_text()
+    program, printed = re.search(r"```python\n(.*?)```\s+It prints\n\n(.*?)\n\n(?!    )", page, re.DOTALL).groups()
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(program, "docs/reshard.md", "exec"), {"__name__": "page"})
+    assert out.getvalue().split("\n")[:-1] == [line.removeprefix("    ") for line in printed.split("\n")]

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <unordered_map>
+
+#include "move/reshard/digests.h"
+#include "move/reshard/plan.h"
+
+// A receiver's memory of what it has read, and from whom: what it need not read again.
+namespace weft::reshard {
+
+class Changes {
+ public:
+  // A new version begins. What was read of one that did not end is not relied upon.
+  void begin(bool last_ended);
+  void read_table(Rank sender, Table table) { now_[sender] = std::move(table); }
+  void forget(Rank sender) { now_.erase(sender); }
+  const Table* table(Rank sender) const {
+    const auto found = now_.find(sender);
+    return found == now_.end() ? nullptr : &found->second;
+  }
+  void arrived(std::int64_t unit, Rank sender) { from_now_[unit] = sender; }
+  // Every unit has arrived.
+  void end();
+
+  // What of `row`, of `sender`'s memory, has changed since this unit was read from it; all of it where that is not
+  // known. `call` gets places within the row's elements: (element, offset, bytes).
+  bool known(std::int64_t unit, Rank sender) const;
+  void for_each_change(
+      Rank sender, const transfer::Rows& row,
+      const std::function<void(std::int64_t element, std::int64_t offset, std::int64_t bytes)>& call) const;
+
+ private:
+  bool changed(const Table& old, const Table& now, std::int64_t block) const {
+    return !(old.blocks[static_cast<std::size_t>(block)] == now.blocks[static_cast<std::size_t>(block)]);
+  }
+  std::map<Rank, Table> before_, now_;
+  std::unordered_map<std::int64_t, Rank> from_before_, from_now_;  // by unit
+};
+
+}  // namespace weft::reshard
