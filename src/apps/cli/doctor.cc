@@ -82,8 +82,7 @@ void print(const DoctorReport& report, bool verbose) {
       std::string quoted = one.fact.text.substr(0, 160);
       std::ranges::replace(quoted, '\t', ' ');
       fmt::print("   {}{}{}: {}: {}\n", one.fact.file, one.fact.line > 0 ? fmt::format(":{}", one.fact.line) : "",
-                 one.fact.rank >= 0 ? fmt::format(" (rank {})", one.fact.rank) : "", one.severity,
-                 shown(quoted));
+                 one.fact.rank >= 0 ? fmt::format(" (rank {})", one.fact.rank) : "", one.severity, shown(quoted));
     }
   }
   if (!report.next.empty()) fmt::print("\n{}\n", report.next);

@@ -70,8 +70,8 @@ std::string peer_of(const Evidence& evidence, const Group& group) {
   return host.empty() || host == peer ? peer : fmt::format("{} ({})", peer, host);
 }
 
-// Where a line says that something is broken: "mlx5_3 port 1", "GPU 0000:9b:00 on node17", "node17"; empty: it does not.
-// Only a kernel's line is about its own host: other lines say what a rank there saw.
+// Where a line says that something is broken: "mlx5_3 port 1", "GPU 0000:9b:00 on node17", "node17"; empty: it does
+// not. Only a kernel's line is about its own host: other lines say what a rank there saw.
 std::string place_of(const Fact& fact) {
   const bool of_host = !fact.host.empty() && (fact.source == "dmesg" || fact.part.starts_with("GPU "));
   if (!of_host) return fact.part;
@@ -198,8 +198,7 @@ std::string unknown_in_words(const DoctorReport& report) {
   std::string quoted = fact.text.substr(0, kLongest);
   std::ranges::replace(quoted, '\t', ' ');
   return fmt::format("No rule knows {}: {}\"{}\"", at->severity == "warning" ? "this warning" : "what this reports",
-                     fact.rank >= 0 ? fmt::format("rank {}: ", fact.rank) : "",
-                     shown(quoted));
+                     fact.rank >= 0 ? fmt::format("rank {}: ", fact.rank) : "", shown(quoted));
 }
 
 std::string verdict_of(const DoctorReport& report) {

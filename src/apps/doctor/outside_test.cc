@@ -74,7 +74,8 @@ TEST(Outside, AKernelsLineNamesTheGpuAndItsHost) {
 }
 
 TEST(Outside, ARemappedRowAloneIsNoSilence) {
-  const auto report = of("Nov 21 09:12:01 node8 kernel: NVRM: Xid (PCI:0000:1a:00): 63, pid='<unknown>', Row Remapper\n");
+  const auto report =
+      of("Nov 21 09:12:01 node8 kernel: NVRM: Xid (PCI:0000:1a:00): 63, pid='<unknown>', Row Remapper\n");
   EXPECT_EQ(report.verdict.find("No fault"), std::string::npos) << report.verdict;
   EXPECT_NE(report.verdict.find("row remap recorded, GPU 0000:1a:00 on node8"), std::string::npos) << report.verdict;
 }
