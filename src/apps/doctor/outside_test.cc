@@ -73,6 +73,17 @@ TEST(Outside, AKernelsLineNamesTheGpuAndItsHost) {
   EXPECT_NE(braked.verdict.find("GPU 6"), std::string::npos) << braked.verdict;
 }
 
+TEST(Outside, KubernetesKillsAreNamedByTheirReason) {
+  EXPECT_EQ(first(of("Last State:  Terminated\n  Reason:    OOMKilled\n  Exit Code: 137\n")), "F074");
+  EXPECT_EQ(first(of("The node was low on resource: memory. Container w was using 58Gi, request is 32Gi.\n")), "G16");
+}
+
+TEST(Outside, UcxsRetriesAreAPathThatIsGone) {
+  EXPECT_EQ(first(of("[r4c1:87:0:87] ib_mlx5_log.c:136  Transport retry count exceeded on mlx5_3:1/IB (synd 0x15 vend "
+                     "0x81 hw_synd 0/0)\n")),
+            "F041");
+}
+
 TEST(Outside, ARemappedRowAloneIsNoSilence) {
   const auto report =
       of("Nov 21 09:12:01 node8 kernel: NVRM: Xid (PCI:0000:1a:00): 63, pid='<unknown>', Row Remapper\n");
