@@ -290,6 +290,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"place --on dgx-h100:nodes=4 --given node[0,9]", "'node9'"},
         BadInput{"place --on dgx-h100:nodes=4 --nodes 2 --switches 2@abc", "'abc' is no time of Slurm's"},
         BadInput{"place --on dgx-h100:nodes=4 --nodes 2 --segment 0", "--segment 0: at least 1"},
+        BadInput{"place --on dgx-h100:nodes=4 --nodes 2 --train llama3-8b --bytes 1M", "--bytes has no meaning"},
+        BadInput{"place --on dgx-h100:nodes=4 --nodes 2 --train llama9:tp=8", "'llama9'"},
+        BadInput{"place --on dgx-h100:nodes=4 --given node[0,1] --seed 2", "no meaning beside --given"},
         BadInput{"advise llama-3.1-8b --rate 5 --ttft 0", "--ttft: 0: a number above 0"},
         BadInput{"advise llama-3.1-8b --rate 0", "--rate: 0: a number above 0"},
         BadInput{"catalog warp-drive", "'warp-drive'"},
@@ -316,6 +319,31 @@ TEST(Command, ScatteredNodesOfAnOversubscribedNetworkAreSlower) {
   EXPECT_GT(report["slowdown"], 1.2);
   EXPECT_EQ(report["chosen"]["leaf_groups"], 1);
   EXPECT_EQ(report["given"]["leaf_groups"], 4);
+}
+
+TEST(Command, NodesOfMoreLeafSwitchesAreChosenWhereTheirUplinksCount) {
+  const std::string file = testing::TempDir() + "/spread.json", conf = testing::TempDir() + "/leaves.conf";
+  std::ofstream(conf) << "SwitchName=s0 Nodes=a[0-3]\nSwitchName=s1 Nodes=a[4-7]\nSwitchName=s2 Nodes=a[8-11]\n"
+                         "SwitchName=s3 Nodes=a[12-15]\nSwitchName=top Switches=s[0-3]\n";
+  // Every leaf brings as many uplinks as one node has NICs: four nodes of two leaves share two nodes' worth of them for
+  // half of what they send each other, those of four leaves have four for three quarters.
+  const Answer done = weft("place --on " + conf + ":node=dgx-h100,net=ib-ndr,oversub=4 --collective all_to_all" +
+                           " --given \"a[0,4,8,12,1,5,9,13]\" --bytes 256M --json " + file);
+  ASSERT_EQ(done.code, 0) << done.err;
+  std::ifstream stream(file);
+  const json report = json::parse(stream);
+  EXPECT_GE(report["slowdown"], 0.999) << "what is chosen is never slower";
+  EXPECT_EQ(report["chosen"]["leaf_groups"], 4);
+}
+
+TEST(Command, ATrainingStepIsALoadOfPlacement) {
+  const Answer a = weft(
+      "place --on dgx-h100:nodes=8,wires=fat-tree,oversub=4 --nodes 2 --train "
+      "llama3-8b:tp=8,global-batch=16 --json -");
+  ASSERT_EQ(a.code, 0) << a.err;
+  const json report = json::parse(a.out);
+  EXPECT_EQ(report["train"], "llama3-8b:tp=8,global-batch=16");
+  EXPECT_GT(report["chosen"]["time_us"], 1e5) << "a step of 131072 tokens of 8B parameters takes seconds on 16 GPUs";
 }
 
 TEST(Command, AScheduleFromAFileRunsHereAndSimulatedForItsRanksOnly) {

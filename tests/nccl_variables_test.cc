@@ -55,6 +55,23 @@ TEST(NcclVariables, LevelsAndNicsCostWhatTheyCost) {
   EXPECT_TRUE(contains(a.err, "NCCL_CROSS_NIC=1 has no effect")) << a.err;
 }
 
+TEST(NcclVariables, WithoutVerbsSocketsCarryWhatVerbsWouldHaveCarried) {
+  const std::string two = "all_reduce --on dgx-h100:nodes=2 --bytes 256M --tuner nccl --algo ring";
+  EXPECT_GT(row(two, "NCCL_IB_DISABLE=1")["time_us"], 1.2 * double{row(two, "")["time_us"]});
+  EXPECT_EQ(row(two, "NCCL_IB_DISABLE=0")["time_us"], row(two, "")["time_us"]);
+  const Answer named = weft("bench all_reduce --on dgx-h100:nodes=2,net=ib-hdr --bytes 1M", "NCCL_IB_DISABLE=1");
+  EXPECT_TRUE(contains(named.err, "net=eth-200")) << named.err;
+  for (const char* elsewhere : {"dgx-h100", "aws-p5:nodes=2"}) {  // one node; a plugin's network
+    const Answer a = weft(std::string("bench all_reduce --on ") + elsewhere + " --bytes 1M", "NCCL_IB_DISABLE=1");
+    EXPECT_TRUE(contains(a.err, "NCCL_IB_DISABLE=1 has no effect")) << a.err;
+  }
+}
+
+TEST(NcclVariables, TheMostChannelsLeaveNvlsAloneAsInNccl) {
+  const Answer a = weft("bench all_reduce --on dgx-h100 --bytes 256M --tuner nccl", "NCCL_MAX_NCHANNELS=4");
+  EXPECT_TRUE(contains(a.err, "except for NVLS")) << a.err;
+}
+
 // Without peer access nobody maps multicast memory, and nothing is faster than what the machine can do at the least.
 TEST(NcclVariables, WithoutPeerAccessOrNvlsNoSwitchSums) {
   for (const char* tuner : {"", " --tuner nccl"})

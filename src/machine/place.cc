@@ -1,6 +1,7 @@
 #include "machine/place.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -21,12 +22,12 @@ std::map<std::int32_t, Nodes> split(const std::vector<std::int32_t>& groups, con
 // Takes `count` of `nodes`, which share a switch above `level`: the smallest group that holds them all, or else the
 // largest whole and the rest of the others.
 void take(const NodeGroups& groups, std::size_t level, Nodes nodes, std::size_t count, Nodes& taken) {
+  if (level == 0) {
+    taken.insert(taken.end(), nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(count));
+    return;
+  }
+  std::map<std::int32_t, Nodes> parts = split(groups[level - 1], nodes);
   while (count > 0) {
-    if (level == 0) {
-      taken.insert(taken.end(), nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(count));
-      return;
-    }
-    std::map<std::int32_t, Nodes> parts = split(groups[level - 1], nodes);
     auto best = parts.end();
     for (auto part = parts.begin(); part != parts.end(); ++part) {
       const std::size_t size = part->second.size(), known = best == parts.end() ? 0 : best->second.size();
@@ -34,11 +35,10 @@ void take(const NodeGroups& groups, std::size_t level, Nodes nodes, std::size_t 
       if (best == parts.end() || (fits && (!best_fits || size < known)) || (!fits && !best_fits && size > known))
         best = part;
     }
-    const Nodes chosen = best->second;
-    const std::size_t now = std::min(count, chosen.size());
-    take(groups, level - 1, chosen, now, taken);
+    const std::size_t now = std::min(count, best->second.size());
+    take(groups, level - 1, std::move(best->second), now, taken);
     count -= now;
-    std::erase_if(nodes, [&](std::int32_t n) { return std::ranges::find(chosen, n) != chosen.end(); });
+    parts.erase(best);
   }
 }
 
@@ -74,6 +74,26 @@ Result<Nodes> scatter_nodes(std::span<const std::int32_t> free, std::int32_t cou
   for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random() % i]);
   all.resize(static_cast<std::size_t>(count));
   return all;
+}
+
+Result<Nodes> spread_nodes(const NodeGroups& groups, std::span<const std::int32_t> free, std::int32_t count,
+                           std::int32_t leaves) {
+  WEFT_CHECK(enough(free.size(), count));
+  std::vector<Nodes> parts;
+  for (auto& [leaf, nodes] : split(groups[0], Nodes(free.begin(), free.end()))) parts.push_back(std::move(nodes));
+  std::ranges::stable_sort(parts, std::greater(), &Nodes::size);
+  if (leaves > 0 && static_cast<std::size_t>(leaves) < parts.size()) parts.resize(static_cast<std::size_t>(leaves));
+  std::vector<std::size_t> taken(parts.size());
+  for (std::int32_t left = count; left > 0;) {
+    const std::int32_t before = left;
+    for (std::size_t p = 0; p < parts.size() && left > 0; ++p)
+      if (taken[p] < parts[p].size()) ++taken[p], --left;
+    if (left == before) return bad_input("{} leaf switches have fewer than {} free nodes", parts.size(), count);
+  }
+  Nodes chosen;
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    chosen.insert(chosen.end(), parts[p].begin(), parts[p].begin() + static_cast<std::ptrdiff_t>(taken[p]));
+  return chosen;
 }
 
 Topology subset(const Topology& topology, std::span<const std::int32_t> nodes) {

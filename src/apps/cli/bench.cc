@@ -5,6 +5,7 @@
 #include "apps/cli/bench_one_sided.h"
 #include "apps/cli/bench_transfer.h"
 #include "apps/cli/help.h"
+#include "apps/cli/refused.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "plan/cost/access_costs.h"
@@ -194,6 +195,33 @@ void group(CLI::App& sub) {
   group_options(sub, "Output", {"--json", "--timeline", "--verbose"});
 }
 
+// Errors (bad input): an option that this kind of bench leaves without effect.
+Status check_options(const CLI::App& sub, const BenchSpec& spec) {
+  const bool simulated = !spec.on.empty() && spec.on != "this";
+  const std::string what = fmt::format("weft bench {} {}", spec.collective_name, simulated ? "--on" : "here");
+  if (is_one_sided(spec.collective_name) && simulated)
+    return only_options(sub, what,
+                        {"on", "calibration", "ranks", "bytes", "min", "max", "factor", "json", "algo", "proto",
+                         "channels"});  // the last three have an error of their own
+  if (is_one_sided(spec.collective_name))
+    return no_options(sub, what,
+                      {"root",    "dtype",      "op",     "in-place", "reproducible", "check",   "verbose",  "level",
+                       "no-fold", "max-events", "fault",  "beside",   "load",         "compute", "timeline", "block",
+                       "blocks",  "from",       "bounce", "file",     "stack",        "verify",  "model",    "redis"});
+  if (spec.collective_name == "transfer" || spec.collective_name == "kv") {
+    WEFT_CHECK(no_options(sub, fmt::format("weft bench {}", spec.collective_name),
+                          {"root", "dtype", "in-place", "iters", "reproducible", "level", "no-fold", "max-events",
+                           "fault", "beside", "load", "compute", "timeline", "tuner"}));
+    if (spec.collective_name == "kv") return no_options(sub, "weft bench kv", {"op", "verbose", "unregistered"});
+    if (simulated) return no_options(sub, what, {"verbose", "model", "redis"});
+    return no_options(sub, what, {"model", "redis", "calibration"});
+  }
+  WEFT_CHECK(no_options(sub, what, {"from", "bounce", "file", "stack", "model", "redis"}));
+  if (simulated) return no_options(sub, what, {"transport", "unregistered"});
+  return no_options(sub, what,
+                    {"level", "no-fold", "max-events", "fault", "beside", "load", "compute", "timeline", "verbose"});
+}
+
 }  // namespace
 
 Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec) {
@@ -304,7 +332,13 @@ Command add_bench(CLI::App& app) {
   group(*sub);
   sub->footer(kExamples);
   const auto note = [spec, op] { spec->op_given = op->count() > 0; };
-  return {sub, [spec, note] { return note(), run(*spec); }, [spec] { return answer(*spec); }};
+  return {sub,
+          [spec, note, sub]() -> Result<int> {
+            note();
+            WEFT_CHECK(check_options(*sub, *spec));
+            return run(*spec);
+          },
+          [spec] { return answer(*spec); }};
 }
 
 }  // namespace weft::cli

@@ -1,5 +1,6 @@
 #include "apps/cli/bench_nccl_variables.h"
 
+#include <cmath>
 #include <map>
 
 #include "base/nccl_names.h"
@@ -31,6 +32,61 @@ std::string verbs_name(const topology::Device& nic, int number) {
   return nic.model.find('_') != std::string::npos ? nic.model : fmt::format("mlx5_{}", number);
 }
 
+// The value of KEY= in the machine's name; empty: not there.
+std::string option_of(const std::string& machine, std::string_view key) {
+  for (const char before : {':', ','}) {
+    const std::string word = fmt::format("{}{}=", before, key);
+    const std::size_t at = machine.find(word);
+    if (at == std::string::npos) continue;
+    const std::size_t begin = at + word.size();
+    return machine.substr(begin, machine.find(',', begin) - begin);
+  }
+  return {};
+}
+
+// Gb/s of the ports that NCCL's own verbs transport would use; 0: plugins (EFA, Slingshot, Google's) or sockets carry
+// this machine's messages, which the variable leaves alone, or it has one node.
+std::int64_t verbs_rate(const Machine& machine) {
+  const topology::Topology& t = machine.view->topology();
+  if (t.nodes() < 2) return 0;
+  for (const topology::DeviceId id : t.devices_of(topology::DeviceKind::kNic)) {
+    const std::string& model = t.device(id).model;
+    if (!begins_with_one_of(model, {"ConnectX", "BlueField", "Thor", "Pollara"})) return 0;
+    for (const topology::LinkId link : t.links_of(id))
+      if (t.link(link).kind == topology::LinkKind::kNetwork)
+        return std::llround(t.link(link).rate_ab.value() * 8 / 1e9);
+  }
+  return 0;
+}
+
+// NCCL_IB_DISABLE=1: sockets over the same ports, without GPUDirect. Returns what to say of it.
+std::string without_verbs(BenchSpec& spec) {
+  static constexpr std::int64_t kEthernet[] = {800, 400, 200, 100, 50, 40, 25, 10};
+  const std::string net = option_of(spec.on, "net");
+  const auto machine = load_machine(spec.on, spec.calibration);
+  if (!machine) return "";  // the error stands where the machine is loaded
+  const std::int64_t rate = verbs_rate(*machine);
+  if (rate == 0 || begins_with_one_of(net, {"eth", "efa", "tcpx", "slingshot"}))
+    return "NCCL_IB_DISABLE=1 has no effect: NCCL's own RDMA transport carries none of this machine's messages";
+  const auto slower = std::ranges::find_if(kEthernet, [&](std::int64_t r) { return r <= rate; });
+  const std::string ethernet = fmt::format("eth-{}", slower == std::end(kEthernet) ? 10 : *slower);
+  std::string changed = spec.on;
+  if (!net.empty()) {
+    const std::size_t at = changed.find("net=" + net);
+    changed.replace(at + 4, net.size(), ethernet);
+  } else {
+    changed += fmt::format("{}net={}", changed.find('=') == std::string::npos ? ":" : ",", ethernet);
+  }
+  if (!has_option(changed, "gdr") && load_machine(changed + ",gdr=loc", spec.calibration)) changed += ",gdr=loc";
+  if (!load_machine(changed, spec.calibration))
+    return "NCCL_IB_DISABLE=1 has no effect: this machine's file takes no other network";
+  spec.on = changed;
+  return fmt::format(
+      "NCCL_IB_DISABLE=1 holds on this machine: sockets over the same ports (net={}), without GPUDirect; where "
+      "NCCL_SOCKET_IFNAME names slower ones, give net=",
+      ethernet);
+}
+
 }  // namespace
 
 Status take_nccl_variables(BenchSpec& spec) {
@@ -42,6 +98,10 @@ Status take_nccl_variables(BenchSpec& spec) {
     spec.on = before;
     p2p = gdr = false;
   }
+  const auto is_ib_disable = [](const std::string& sentence) { return sentence.starts_with("NCCL_IB_DISABLE=1 "); };
+  for (const std::string& sentence : settings.nccl_ignored)
+    if (is_ib_disable(sentence))
+      if (const std::string said = without_verbs(spec); !said.empty()) fmt::print(stderr, "weft: {}\n", said);
   const auto holds = [&](const std::string& sentence) {
     if (begins_with_one_of(sentence, {"NCCL_IB_HCA"})) return settings.nccl_nics.limits();
     if (begins_with_one_of(sentence, {"NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"})) return p2p;
@@ -54,8 +114,13 @@ Status take_nccl_variables(BenchSpec& spec) {
   };
   for (const auto* list : {&settings.nccl_understood, &settings.nccl_ignored})
     for (const std::string& sentence : *list)
-      if (holds(sentence))
-        fmt::print(stderr, "weft: {} holds on this machine\n", shown(sentence.substr(0, sentence.find(' '))));
+      if (is_ib_disable(sentence))
+        continue;
+      else if (holds(sentence))
+        fmt::print(stderr, "weft: {} holds on this machine{}\n", shown(sentence.substr(0, sentence.find(' '))),
+                   begins_with_one_of(sentence, {"NCCL_MAX_N"}) && spec.tuner.starts_with("nccl")
+                       ? ", except for NVLS, whose channels NCCL bounds by NCCL_MAX_CTAS alone"
+                       : "");
       else
         fmt::print(
             stderr, "weft: {}{}\n", shown(sentence),

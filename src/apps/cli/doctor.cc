@@ -78,10 +78,12 @@ void print(const DoctorReport& report, bool verbose) {
   if (!report.unknown.empty()) {
     fmt::print("\nreported and not known to any rule, the first of each rank in time order ({} line{} in all):\n",
                report.unknown_lines, report.unknown_lines == 1 ? "" : "s");
-    for (const auto& one : report.unknown)
+    for (const auto& one : report.unknown) {
+      std::string quoted = one.fact.text.substr(0, 160);
+      std::ranges::replace(quoted, '\t', ' ');
       fmt::print("   {}{}{}: {}: {}\n", one.fact.file, one.fact.line > 0 ? fmt::format(":{}", one.fact.line) : "",
-                 one.fact.rank >= 0 ? fmt::format(" (rank {})", one.fact.rank) : "", one.severity,
-                 shown(std::string_view(one.fact.text).substr(0, 160)));
+                 one.fact.rank >= 0 ? fmt::format(" (rank {})", one.fact.rank) : "", one.severity, shown(quoted));
+    }
   }
   if (!report.next.empty()) fmt::print("\n{}\n", report.next);
   if (!report.folded.empty()) {

@@ -5,6 +5,7 @@
 #include "apps/cli/measured.h"
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
+#include "apps/cli/refused.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "model/predict/predict.h"
@@ -281,6 +282,17 @@ Result<nlohmann::json> answer(Spec& spec) {
   return to_json(spec, asked.machine, asked.question.task, e);
 }
 
+// Errors (bad input): an option that this question leaves without effect.
+Status check_options(const CLI::App& sub, const Spec& spec) {
+  const std::string what = fmt::format("weft explain {}", spec.collective);
+  if (spec.collective == "devices") return only_options(sub, what, {"gpus", "processes", "json"});
+  if (spec.collective == "access")
+    return only_options(sub, what, {"bytes", "on", "calibration", "reuse", "fraction", "peer", "l2", "work", "json"});
+  WEFT_CHECK(no_options(sub, what, {"reuse", "fraction", "peer", "l2", "work", "gpus", "processes"}));
+  if (spec.table.empty()) return no_options(sub, what + " without --table", {"max"});
+  return no_options(sub, what + " --table", {"bytes", "json"});
+}
+
 }  // namespace
 
 Command add_explain(CLI::App& app) {
@@ -317,7 +329,12 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--json", spec->json, "write weft.explain/1 to this file; - is stdout instead of the table")
       ->check(writable);
   sub->footer(kExamples);
-  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
+  return {sub,
+          [spec, sub]() -> Result<int> {
+            WEFT_CHECK(check_options(*sub, *spec));
+            return run(*spec);
+          },
+          [spec] { return answer(*spec); }};
 }
 
 }  // namespace weft::cli

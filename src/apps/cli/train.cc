@@ -6,6 +6,7 @@
 #include "apps/cli/help.h"
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
+#include "apps/cli/refused.h"
 #include "apps/training/answer.h"
 #include "apps/training/best.h"
 #include "apps/training/compare.h"
@@ -415,7 +416,7 @@ Result<int> run_step(const Spec& spec, const Asked& asked) {
   const std::lock_guard lock(interrupted.mutex());
   Progress::show("");
   WEFT_CHECK(emit(answer));
-  return 0;
+  return answer.report.rows.front().fits ? 0 : kBadAnswer;
 }
 
 Result<int> run(const Spec& spec) {
@@ -442,6 +443,21 @@ Result<nlohmann::json> answer(const Spec& spec) {
 }  // namespace
 
 namespace {
+
+// Errors (bad input): an option that this question leaves without effect.
+Status check_options(const CLI::App& sub, const Spec& spec) {
+  if (!spec.compare.empty())
+    return only_options(sub, "weft train --compare", {"compare", "top", "fit-levels", "cards", "json"});
+  WEFT_CHECK(no_options(sub, "weft train without --compare", {"fit-levels"}));
+  if (spec.config.empty()) WEFT_CHECK(no_options(sub, "weft train without --config", {"vocab"}));
+  const report::TrainRun& run = spec.words.run;
+  if (run.tokens <= 0) WEFT_CHECK(no_options(sub, "weft train without --tokens", {"price"}));
+  if (run.failures <= 0)
+    WEFT_CHECK(no_options(sub, "weft train without --failures",
+                          {"checkpoint-time", "checkpoint-every", "restart-time", "repair-time", "spares"}));
+  if (spec.best) return no_options(sub, "weft train --best", {"sensitivity", "fit", "fault", "timeline", "curves"});
+  return no_options(sub, "weft train without --best or --compare", {"top"});
+}
 
 void group(CLI::App& sub) {
   group_options(sub, "The machine", {"--on", "--fault", "--cards", "--software"});
@@ -574,7 +590,12 @@ Command add_train(CLI::App& app) {
       ->check(writable);
   group(*sub);
   sub->footer(fmt::format("{}{}{}", kExamples, fmt::join(training::model_names(), ", "), kMoreExamples));
-  return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
+  return {sub,
+          [spec, sub]() -> Result<int> {
+            WEFT_CHECK(check_options(*sub, *spec));
+            return run(*spec);
+          },
+          [spec] { return answer(*spec); }};
 }
 
 }  // namespace weft::cli

@@ -70,6 +70,14 @@ std::string peer_of(const Evidence& evidence, const Group& group) {
   return host.empty() || host == peer ? peer : fmt::format("{} ({})", peer, host);
 }
 
+// Where a line says that something is broken: "mlx5_3 port 1", "GPU 0000:9b:00 on node17", "node17"; empty: it does
+// not. Only a kernel's line is about its own host: other lines say what a rank there saw.
+std::string place_of(const Fact& fact) {
+  const bool of_host = !fact.host.empty() && (fact.source == "dmesg" || fact.part.starts_with("GPU "));
+  if (!of_host) return fact.part;
+  return fact.part.empty() ? fact.host : fmt::format("{} on {}", fact.part, fact.host);
+}
+
 DoctorFinding finding_of(const Evidence& evidence, const Group& group, bool second_source) {
   const Rule& rule = *group.rule;
   DoctorFinding f{.id = rule.id,
@@ -93,7 +101,8 @@ DoctorFinding finding_of(const Evidence& evidence, const Group& group, bool seco
           (again ? !listed(f, *fact) : true))
         f.evidence.push_back({fact->file, fact->text, fact->host, fact->time, fact->line, fact->rank});
   for (const Fact* fact : facts)
-    if (!fact->part.empty() && std::ranges::find(f.parts, fact->part) == f.parts.end()) f.parts.push_back(fact->part);
+    if (const std::string part = place_of(*fact); !part.empty() && std::ranges::find(f.parts, part) == f.parts.end())
+      f.parts.push_back(part);
   // The peer that others name is nearer to the cause than the ranks that complain.
   f.peer = peer_of(evidence, group);
   return f;
@@ -186,9 +195,10 @@ std::string unknown_in_words(const DoctorReport& report) {
   if (at == report.unknown.end()) at = worst("error");
   if (at == report.unknown.end()) at = report.unknown.begin();
   const auto& fact = at->fact;
+  std::string quoted = fact.text.substr(0, kLongest);
+  std::ranges::replace(quoted, '\t', ' ');
   return fmt::format("No rule knows {}: {}\"{}\"", at->severity == "warning" ? "this warning" : "what this reports",
-                     fact.rank >= 0 ? fmt::format("rank {}: ", fact.rank) : "",
-                     shown(std::string_view(fact.text).substr(0, kLongest)));
+                     fact.rank >= 0 ? fmt::format("rank {}: ", fact.rank) : "", shown(quoted));
 }
 
 std::string verdict_of(const DoctorReport& report) {
@@ -203,7 +213,12 @@ std::string verdict_of(const DoctorReport& report) {
   }
   if (!report.unknown.empty()) return unknown_in_words(report);
   if (!report.next.empty()) return "Something ended this job, and its cause is not in the evidence";
-  if (report.slow.empty()) return "No fault found";
+  if (report.slow.empty()) {
+    const auto known = std::ranges::find(report.folded, name(Role::kConfirm), &DoctorFinding::role);
+    if (known == report.folded.end()) return "No fault found";
+    return fmt::format("Nothing has failed; a part asks for care: {}{}{}", known->finding, ranks_in_words(*known),
+                       parts_in_words(*known));
+  }
   return fmt::format("No fault; slow: {}{}{}", report.slow.front().finding, parts_in_words(report.slow.front()),
                      report.slow.size() == 1 ? "" : fmt::format(", and {} more", report.slow.size() - 1));
 }

@@ -175,7 +175,7 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
       fact->host = process->host.empty() ? line.host : process->host;
       if (fact->host.empty()) fact->host = syslog_host(line.text);
       fact->process = process->key;
-      for (const std::string_view word : {"[Rank ", "[rank", " Rank "})
+      for (const std::string_view word : {"[Rank ", "[rank", " Rank ", ":rank "})
         if (fact->rank < 0) fact->rank = number_behind(line.text, word);
       if (fact->rank < 0) fact->rank = blamed_by_weft(line.text);
       fact->peer = peer_of(line.text);
@@ -238,7 +238,7 @@ void Evidence::keep_unknown(const std::string& file, int number, std::string_vie
             .process = process.key};
   fact.host = process.host.empty() ? line.host : process.host;
   if (fact.host.empty()) fact.host = syslog_host(line.text);
-  for (const std::string_view word : {"[Rank ", "[rank", " Rank "})
+  for (const std::string_view word : {"[Rank ", "[rank", " Rank ", ":rank "})
     if (fact.rank < 0) fact.rank = number_behind(line.text, word);
   if (const auto moment = moment_of(original)) {
     fact.time = moment->shown;

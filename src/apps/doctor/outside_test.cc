@@ -59,6 +59,43 @@ TEST(Outside, KernelLinesOfADriverThatFailsAreNoSilence) {
     EXPECT_EQ(trouble_of(line), Trouble::kNone) << line;
 }
 
+TEST(Outside, AKernelsLineNamesTheGpuAndItsHost) {
+  const auto lost =
+      of("Nov 20 03:12:01 gpu-09 kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=4411, name=python, GPU has fallen off\n");
+  EXPECT_NE(lost.verdict.find("GPU 0000:9b:00 on gpu-09"), std::string::npos) << lost.verdict;
+  const auto killed = of("2026-11-20T03:12:01+0000 gpu-31 kernel: Out of memory: Killed process 411 (python)\n");
+  EXPECT_NE(killed.verdict.find("gpu-31"), std::string::npos) << killed.verdict;
+  const auto full =
+      of("[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.25 GiB. GPU 2 has a total capacity "
+         "of 139.81 GiB of which 2.00 GiB is free.\n");
+  EXPECT_NE(full.verdict.find("rank 5, GPU 2"), std::string::npos) << full.verdict;
+  const auto braked = of("[node22:rank 13] GPU 6: power brake slowdown active, clocks 345 MHz\n");
+  EXPECT_NE(braked.verdict.find("GPU 6"), std::string::npos) << braked.verdict;
+}
+
+TEST(Outside, KubernetesKillsAreNamedByTheirReason) {
+  EXPECT_EQ(first(of("Last State:  Terminated\n  Reason:    OOMKilled\n  Exit Code: 137\n")), "F074");
+  EXPECT_EQ(first(of("The node was low on resource: memory. Container w was using 58Gi, request is 32Gi.\n")), "G16");
+}
+
+TEST(Outside, UcxsRetriesAreAPathThatIsGone) {
+  EXPECT_EQ(first(of("[r4c1:87:0:87] ib_mlx5_log.c:136  Transport retry count exceeded on mlx5_3:1/IB (synd 0x15 vend "
+                     "0x81 hw_synd 0/0)\n")),
+            "F041");
+}
+
+TEST(Outside, ARemappedRowAloneIsNoSilence) {
+  const auto report =
+      of("Nov 21 09:12:01 node8 kernel: NVRM: Xid (PCI:0000:1a:00): 63, pid='<unknown>', Row Remapper\n");
+  EXPECT_EQ(report.verdict.find("No fault"), std::string::npos) << report.verdict;
+  EXPECT_NE(report.verdict.find("row remap recorded, GPU 0000:1a:00 on node8"), std::string::npos) << report.verdict;
+}
+
+TEST(Outside, TabsOfAQuotedLineAreSpaces) {
+  const auto report = of("node3: ERROR: \"cannot\topen\" frobnicator failed\n");
+  EXPECT_NE(report.verdict.find("cannot open"), std::string::npos) << report.verdict;
+}
+
 TEST(Outside, APortThatIsDownIsNamedByItsDevice) {
   const auto ibstatus =
       of("Infiniband device 'mlx5_7' port 1 status:\n\tstate:\t\t 1: DOWN\n\tphys state:\t 3: Disabled\n");

@@ -83,6 +83,13 @@ std::string Parts::of(std::string_view text, int number) const {
   for (const std::string_view word : {"(PCI:", "PCI:", "GPU ", "GPU"})
     if (const auto at = text.find(word); at != std::string_view::npos)
       if (const std::string address = pci_address(text, at + word.size()); !address.empty()) return "GPU " + address;
+  // torch's "GPU 7 has a total capacity of", and "GPU 5: power brake slowdown".
+  if (const auto at = text.find("GPU "); at != std::string_view::npos)
+    if (const int gpu = number_at(text, at + 4); gpu >= 0) {
+      const auto end = text.find_first_not_of("0123456789", at + 4);
+      if (end != std::string_view::npos && (text[end] == ':' || text.substr(end).starts_with(" has a total capacity")))
+        return "GPU " + std::to_string(gpu);
+    }
   if (text.find("NVRM") != std::string_view::npos) {
     if (const int gpu = number_behind(text, "NVRM: GPU"); gpu >= 0) return "GPU " + std::to_string(gpu);
     if (!gpu_.empty() && number - gpu_line_ <= kNearGpu) return gpu_;

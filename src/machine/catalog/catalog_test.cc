@@ -114,6 +114,23 @@ TEST(Catalog, EveryPartIsComplete) {
     EXPECT_GT(kinds[kind], 0) << kind;
 }
 
+// Data sheets and what stands for them where a vendor publishes none: see the source of each figure.
+TEST(Catalog, BoardPowersOfRecentCardsHaveASource) {
+  const auto catalog = Catalog::load(embedded::files());
+  ASSERT_TRUE(catalog) << catalog.error().message;
+  for (const auto& [name, watts] : {std::pair("MI350X", 1000),
+                                    {"MI355X", 1400},
+                                    {"RTX-PRO-6000", 600},
+                                    {"Arc-Pro-B60", 200},
+                                    {"MI300X", 750},
+                                    {"L40S", 350}}) {
+    const Part* part = catalog->find(name);
+    ASSERT_NE(part, nullptr) << name;
+    ASSERT_NE(part->figure("board_power"), nullptr) << name;
+    EXPECT_DOUBLE_EQ(part->figure("board_power")->value, watts) << name;
+  }
+}
+
 TEST(Catalog, FactsFindParts) {
   const auto catalog = Catalog::load(embedded::files());
   ASSERT_TRUE(catalog) << catalog.error().message;
