@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "net/bootstrap/handshake.h"
+#include "net/bootstrap/interfaces.h"
 #include "tests/processes.h"
 
 namespace weft::net::bootstrap {

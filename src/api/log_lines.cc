@@ -35,7 +35,7 @@ void log_meeting(const Log& log, const env::Settings& settings, const net::boots
                  const std::string& within, const std::string& across) {
   const auto& own = meeting.ranks[static_cast<std::size_t>(rank)];
   if (log.writes(LogLevel::kInfo, LogPart::kNet))
-    for (const std::string& line : net::bootstrap::describe_interfaces(settings.interface, own.data))
+    for (const std::string& line : net::bootstrap::describe_interfaces(settings.interface, own.all_rails()))
       log.info(LogPart::kNet, "{}", line);
   if (!log.writes(LogLevel::kInfo, LogPart::kPath)) return;
   for (const auto& r : meeting.ranks) {

@@ -81,6 +81,8 @@ class Stream {
   std::byte* place(const Frame& frame, Blocks& blocks);
   // True: it is of the next message.
   bool arrived(const Frame& frame, const std::byte* at);
+  // A part that began to come will come again, from its first byte.
+  void forget(const Frame& frame);
   // Requires: found. Where the part can be read in one piece: at its target, if some of it went there, else in its
   // block.
   const std::byte* settle(Range part, std::byte* target);
