@@ -146,8 +146,8 @@ TEST_P(TwoRails, ARailThatIsCutUnderLoadLosesNothingAndComesBack) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rails, TwoRails, testing::Values(bootstrap::Protection::kOff, bootstrap::Protection::kSealed),
-                         [](const auto& info) { return info.param == bootstrap::Protection::kOff ? "Plain" : "Sealed"; });
+INSTANTIATE_TEST_SUITE_P(Rails, TwoRails, testing::Values(bootstrap::Protection::kOff, bootstrap::Protection::kEncrypt),
+                         [](const auto& info) { return info.param == bootstrap::Protection::kOff ? "Plain" : "Encrypted"; });
 
 }  // namespace
 }  // namespace weft::net::tcp
