@@ -129,7 +129,7 @@ class Translation {
     const bool excludes = list.starts_with('^');
     if (excludes) list.erase(0, 1);
     const bool exact = list.starts_with('=');
-    if (exact) list.erase(0, 1);
+    list.erase(0, std::min(list.find_first_not_of('='), list.size()));  // "==" means the same
     std::string own = excludes ? "^" : "";
     for (std::size_t at = 0; at <= list.size();) {
       const std::size_t comma = std::min(list.find(',', at), list.size());

@@ -117,22 +117,29 @@ Result<std::vector<Interface>> choose_interfaces(const std::string& wanted) {
   for (const Entry& e : entries) {
     if (e.excludes) continue;
     includes = true;
-    bool any = false;
-    for (const Interface& i : all) {
-      if (!e.fits(i)) continue;
-      any = true;
-      if (!is_excluded(i)) add(chosen, i);
-    }
-    if (!any) return bad_input("WEFT_IFACE: no interface '{}' is up; there are {}", e.text, known(all));
+    for (const Interface& i : all)
+      if (e.fits(i) && !is_excluded(i)) add(chosen, i);
   }
   if (!includes)
     for (const Interface& i : all)
       if (!i.address.loopback() && !link_local(i.address) && !is_excluded(i)) add(chosen, i);
+  if (chosen.empty() && entries.size() == 1 && includes)
+    return bad_input("WEFT_IFACE: no interface '{}' is up; there are {}", wanted, known(all));
   if (chosen.empty()) return bad_input("WEFT_IFACE: '{}' leaves no interface; there are {}", wanted, known(all));
   if (chosen.size() > kMostRails)
     return bad_input("WEFT_IFACE: '{}' means {} interfaces, at most {} carry a job: {}", wanted, chosen.size(),
                      kMostRails, known(chosen));
   return chosen;
+}
+
+std::vector<std::string> missing_interfaces(const std::string& wanted) {
+  std::vector<std::string> lines;
+  const auto entries = wanted.empty() ? Result<std::vector<Entry>>() : parse_entries(wanted);
+  const auto all = interfaces();
+  for (const Entry& e : entries ? *entries : std::vector<Entry>())
+    if (!e.excludes && std::none_of(all.begin(), all.end(), [&](const Interface& i) { return e.fits(i); }))
+      lines.push_back(fmt::format("WEFT_IFACE: no interface '{}' is up here; there are {}", e.text, known(all)));
+  return lines;
 }
 
 Result<Address> choose_interface(const std::string& wanted) {

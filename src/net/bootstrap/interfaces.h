@@ -25,10 +25,12 @@ std::string interface_with(const Address& address);
 // ("10.1.0.0/16", "fd00::/8"), in the list's order, each interface once, with an IPv4 address where it has both. An
 // entry that begins with ^ excludes; a list that begins with ^ excludes all its entries and means every other interface
 // but loopback. Link-local IPv6 addresses count where a subnet or an address names them.
-// Errors (bad input): an entry that includes nothing, a list that leaves nothing, more than kMostRails; with the
-// interfaces that there are.
+// An entry that means no interface here is left out, since hosts may name theirs otherwise; see missing_interfaces.
+// Errors (bad input): a list that leaves nothing, more than kMostRails; with the interfaces that there are.
 inline constexpr std::size_t kMostRails = 8;
 Result<std::vector<Interface>> choose_interfaces(const std::string& wanted);
+// Of each entry that includes nothing here: what to say. Nothing where the list does not parse.
+std::vector<std::string> missing_interfaces(const std::string& wanted);
 // The first of them.
 Result<Address> choose_interface(const std::string& wanted);
 

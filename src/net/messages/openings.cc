@@ -196,7 +196,8 @@ bool Endpoint::progress_openings() {
                            o.handshake.problem());
         retries_.push_back({o.peer, o.lane, Clock::now() + kRetryAfter});
       } else if (o.handshake.refused() != bootstrap::kRefusedDuplicate) {
-        ended(o.peer, o.handshake.problem());
+        // A rail's address may be another host's, too, or this one's: bridges of containers have the same everywhere.
+        opening_failed(o.peer, o.lane, o.handshake.problem());
       } else if (carrier_->outlives_lanes()) {  // or that it does not know yet that the connection was lost
         retries_.push_back({o.peer, o.lane, Clock::now() + kRailTime});
       }
