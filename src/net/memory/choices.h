@@ -78,6 +78,7 @@ inline void keep_choice(const Segment& segment, std::uint64_t key, const ChosenP
     c.protocol = plan.protocol;
     c.channels = plan.channels;
     c.slice_bytes = plan.slice_bytes;
+    std::memset(c.algorithm, 0, sizeof c.algorithm);
     plan.algorithm.copy(c.algorithm, sizeof c.algorithm - 1);
     c.state.store(Choice::kThere, std::memory_order_release);
     return;

@@ -74,9 +74,4 @@ bool Wire::silent() const {
   return attached() && info_of(fd(), info) && info.tcpi_unacked > 0 && info.tcpi_retransmits >= kSilentTimeouts;
 }
 
-double Wire::rate() const {
-  tcp_info info{};
-  return attached() && info_of(fd(), info) ? static_cast<double>(info.tcpi_delivery_rate) : 0;
-}
-
 }  // namespace weft::net::tcp

@@ -22,7 +22,7 @@ constexpr Bytes kChooseFrom = Bytes{16} << 10;  // smaller messages stay on the 
 constexpr Bytes kLeastShare = Bytes{8} << 10;
 constexpr double kUnknownRate = 1e9;
 constexpr double kSmoothing = 0.3;
-constexpr std::chrono::milliseconds kMeasureEvery{10}, kLookEvery{50}, kWaitForMain{300};
+constexpr std::chrono::milliseconds kMeasureEvery{20}, kLookEvery{50}, kWaitForMain{300};
 
 // Shares of `bytes` so that all lanes end at once, given what lies before each: the level to which vessels fill.
 // `ahead` and the result are bytes; a lane with rate 0 gets nothing.
@@ -102,10 +102,16 @@ void Sockets::measure(Rank peer) {
   const auto now = Clock::now();
   for (std::size_t i = 0; i < way.lanes.size(); ++i) {
     Lane& lane = way.lanes[i];
-    if (now - lane.measured < kMeasureEvery) continue;
+    const auto passed = now - lane.measured;
+    if (passed < kMeasureEvery) continue;
+    const Wire& wire = *wires(peer)[i];
+    const Bytes backlog = wire.backlog(), delivered = wire.carried() - backlog;
+    const double rate = static_cast<double>(delivered - lane.delivered) / std::chrono::duration<double>(passed).count();
+    if (lane.full && backlog > 0 && rate > 0)
+      lane.rate = lane.rate > 0 ? (1 - kSmoothing) * lane.rate + kSmoothing * rate : rate;
     lane.measured = now;
-    const double rate = wires(peer)[i]->rate();
-    if (rate > 0) lane.rate = lane.rate > 0 ? (1 - kSmoothing) * lane.rate + kSmoothing * rate : rate;
+    lane.delivered = delivered;
+    lane.full = backlog > 0;
   }
 }
 

@@ -50,6 +50,8 @@ class Sockets final : public messages::Carrier {
     std::optional<std::uint32_t> told;  // it has: that many frames
     double rate = 0;                    // bytes per second, smoothed; 0: not known
     messages::Clock::time_point measured{};
+    Bytes delivered = 0;  // until then
+    bool full = false;    // something was under way then: what is delivered from there on shows the rate
   };
   struct Way {
     int main = 0;  // the lane of what must stay in order; changes only when that is lost

@@ -90,8 +90,6 @@ class Wire {
   Bytes backlog() const;
   // Does nothing come back on it, although something was sent three timeouts ago?
   bool silent() const;
-  // Bytes per second that it carried lately, as the kernel measured them; 0: it has not.
-  double rate() const;
   // Bytes of data sent since the connection was made, the first time.
   Bytes carried() const { return carried_; }
 
