@@ -1,4 +1,4 @@
-// Measures oneCCL on the CPU; its processes are started by Intel MPI, which also tells them of each other.
+// Measures oneCCL on the CPU; Intel MPI starts its processes and carries the address.
 #include <mpi.h>
 
 #include <array>
@@ -47,10 +47,8 @@ class OneCcl final : public peers::Peer {
       const float* const mine = point.in_place ? out + part * static_cast<std::size_t>(rank_) : in;
       return [=] { ccl::allgather(mine, out, part, *comm).wait(); };
     }
-    if (point.collective == "broadcast" && point.in_place)
-      return [=] { ccl::broadcast(out, count, 0, *comm).wait(); };
-    if (point.collective == "all_to_all" && !point.in_place)
-      return [=] { ccl::alltoall(in, out, part, *comm).wait(); };
+    if (point.collective == "broadcast" && point.in_place) return [=] { ccl::broadcast(out, count, 0, *comm).wait(); };
+    if (point.collective == "all_to_all" && !point.in_place) return [=] { ccl::alltoall(in, out, part, *comm).wait(); };
     return nullptr;
   }
 

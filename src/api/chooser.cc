@@ -132,8 +132,7 @@ session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, co
     if (shares) {
       auto found = net::memory::find_choice(shared->segment, key);
       const bool crowded = task.ranks > static_cast<Rank>(machine->endpoints());
-      if (!found && crowded)
-        found = wait_for_search(*shared, key, task.ranks, static_cast<Rank>(machine->endpoints()));
+      if (!found && crowded) found = wait_for_search(*shared, key, task.ranks, static_cast<Rank>(machine->endpoints()));
       if (found)
         if (auto plan = plan_of(own, *found)) return plan;
       if (!found && crowded) claim.emplace(shared->segment, key);

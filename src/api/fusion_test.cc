@@ -67,11 +67,20 @@ TEST(Fusion, GroupsGiveWhatSingleCallsGive) {
     }
     for (std::size_t i = 0; i < 20; ++i) group.add(comm, reduce(in[i], sums[i]));
     for (std::size_t i = 0; i < 20; ++i)
-      group.add(comm, {.collective = Collective::kAllGather, .in = in[i].data(), .out = gathered[i].data(), .count = in[i].size()});
+      group.add(
+          comm,
+          {.collective = Collective::kAllGather, .in = in[i].data(), .out = gathered[i].data(), .count = in[i].size()});
     for (std::size_t i = 0; i < 20; ++i)
-      group.add(comm, {.collective = Collective::kReduceScatter, .in = parts[i].data(), .out = scattered[i].data(), .count = in[i].size()});
+      group.add(comm, {.collective = Collective::kReduceScatter,
+                       .in = parts[i].data(),
+                       .out = scattered[i].data(),
+                       .count = in[i].size()});
     for (std::size_t i = 0; i < 20; ++i)
-      group.add(comm, {.collective = Collective::kBroadcast, .in = sent[i].data(), .out = sent[i].data(), .count = in[i].size(), .root = 1});
+      group.add(comm, {.collective = Collective::kBroadcast,
+                       .in = sent[i].data(),
+                       .out = sent[i].data(),
+                       .count = in[i].size(),
+                       .root = 1});
     ASSERT_TRUE(group.run());
     for (std::size_t i = 0; i < 20; ++i) {
       const auto n = static_cast<float>(i), sum = 3 * n + 3;  // 0 + 1 + 2, and i from each

@@ -85,7 +85,8 @@ Result<std::vector<Work>> Communicator::start(std::span<const Request> requests)
   std::vector<Work> works;
   while (!requests.empty()) {
     const std::size_t together = session::fusible(requests, session_->executor().ranks());
-    WEFT_TRY(const auto pending, together == 1 ? session_->start(requests.front()) : session_->start(requests.first(together)));
+    WEFT_TRY(const auto pending,
+             together == 1 ? session_->start(requests.front()) : session_->start(requests.first(together)));
     for (std::size_t i = 0; i < together; ++i) {
       works.emplace_back().pending_ = pending;
       works.back().session_ = session_;

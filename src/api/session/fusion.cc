@@ -35,8 +35,8 @@ bool is_small(const Request& r, Rank ranks) {
                      r.collective == Collective::kReduceScatter || r.collective == Collective::kBroadcast;
   const std::size_t blocks = static_cast<std::size_t>(std::max(blocks_in(r, ranks), blocks_out(r, ranks)));
   const bool has_in = r.in != nullptr || r.collective == Collective::kBroadcast;
-  return known && has_in && r.op != ReduceOp::kPremulSum && !r.scalar && r.count > 0 && r.counts.empty() && r.out != nullptr &&
-         block_bytes(r) * blocks <= static_cast<std::size_t>(kMostFusedPart);
+  return known && has_in && r.op != ReduceOp::kPremulSum && !r.scalar && r.count > 0 && r.counts.empty() &&
+         r.out != nullptr && block_bytes(r) * blocks <= static_cast<std::size_t>(kMostFusedPart);
 }
 
 bool alike(const Request& a, const Request& b) {
@@ -57,12 +57,12 @@ std::size_t fusible(std::span<const Request> requests, Rank ranks) {
     bytes += block_bytes(next) * blocks;
     if (bytes > static_cast<std::size_t>(kMostFused)) break;
     const Extent in = in_of(next, ranks), out = out_of(next, ranks);
-    const bool touches = std::any_of(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(n),
-                                     [&](const Request& before) {
-                                       const Extent written = out_of(before, ranks);
-                                       return written.meets(out) || (next.in != nullptr && written.meets(in)) ||
-                                              (before.in != nullptr && out.meets(in_of(before, ranks)));
-                                     });
+    const bool touches =
+        std::any_of(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(n), [&](const Request& before) {
+          const Extent written = out_of(before, ranks);
+          return written.meets(out) || (next.in != nullptr && written.meets(in)) ||
+                 (before.in != nullptr && out.meets(in_of(before, ranks)));
+        });
     if (touches) break;
   }
   return std::max<std::size_t>(n, 1);

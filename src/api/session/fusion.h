@@ -10,7 +10,7 @@
 // Many small collectives that are started together become one: a call costs as much as some kibibytes.
 namespace weft::session {
 
-// Requests of at most so many bytes per rank are put together, up to so many bytes per call.
+// The most bytes per rank of a request that is put together with others, and of their sum.
 inline constexpr Bytes kMostFusedPart = Bytes{64} << 10, kMostFused = Bytes{1} << 20;
 
 // How many of the first requests are one call: 1 where the first cannot be put together with the second. They are

@@ -96,8 +96,9 @@ Result<std::vector<Binding>> listed(const std::string& wanted, Rank ranks, const
     WEFT_TRY(auto cpus, parse_cpus("--bind", wanted.substr(at, colon - at)));
     for (const int cpu : cpus)
       if (!std::binary_search(host.usable.begin(), host.usable.end(), cpu))
-        return bad_input("--bind {}: this process may not use processor {}; its cgroup or its launcher's mask leaves {}",
-                         wanted, cpu, text_of_cpus(host.usable));
+        return bad_input(
+            "--bind {}: this process may not use processor {}; its cgroup or its launcher's mask leaves {}", wanted,
+            cpu, text_of_cpus(host.usable));
     sets.push_back({std::move(cpus), "as listed"});
     at = colon + 1;
   }
@@ -140,7 +141,8 @@ Result<std::vector<int>> parse_cpus(const std::string& what, const std::string& 
 Result<std::vector<Binding>> bindings_of(const std::string& wanted, Rank ranks, const HostProcessors& host) {
   const bool enough = static_cast<std::size_t>(ranks) <= host.usable.size();
   if (wanted == "none" || (wanted.empty() && !enough))
-    return std::vector<Binding>(static_cast<std::size_t>(ranks), {{}, wanted.empty() ? "more ranks than processors" : wanted});
+    return std::vector<Binding>(static_cast<std::size_t>(ranks),
+                                {{}, wanted.empty() ? "more ranks than processors" : wanted});
   std::vector<Binding> all;
   if (wanted.empty() || wanted == "core") {
     if (!enough)
@@ -152,7 +154,8 @@ Result<std::vector<Binding>> bindings_of(const std::string& wanted, Rank ranks, 
   if (wanted == "numa") {
     const auto nodes = nodes_of(host);
     for (Rank r = 0; r < ranks; ++r) {
-      const auto& [node, cpus] = *std::next(nodes.begin(), static_cast<std::ptrdiff_t>(r * nodes.size() / static_cast<std::size_t>(ranks)));
+      const auto& [node, cpus] =
+          *std::next(nodes.begin(), static_cast<std::ptrdiff_t>(r * nodes.size() / static_cast<std::size_t>(ranks)));
       all.push_back({cpus, fmt::format("NUMA node {}", node)});
     }
     return all;
@@ -168,7 +171,8 @@ Result<std::vector<Binding>> bindings_of(const std::string& wanted, Rank ranks, 
     return beside(gpus, ranks, host);
   }
   if (wanted.find_first_not_of("0123456789,-:") != std::string::npos)
-    return bad_input("--bind '{}' is none of core, numa, nic, gpu, none and lists of processors such as 0-3:4-7", wanted);
+    return bad_input("--bind '{}' is none of core, numa, nic, gpu, none and lists of processors such as 0-3:4-7",
+                     wanted);
   return listed(wanted, ranks, host);
 }
 

@@ -9,7 +9,7 @@
 // Which processors the ranks of one host run on.
 namespace weft::launch {
 
-// What --bind is told of the host.
+// The facts about the host that bindings depend on.
 struct HostProcessors {
   std::vector<int> usable;              // by this process: cgroups and Slurm's masks leave others out
   std::vector<std::string> interfaces;  // that WEFT_IFACE names

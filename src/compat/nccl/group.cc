@@ -60,8 +60,8 @@ Result<std::size_t> stage_collectives(const std::vector<Operation>& operations, 
                                       std::vector<StagedOperations>& staged) {
   const auto begin = operations.begin() + first;
   const auto end = std::find_if_not(begin, operations.end(), [&](const Operation& o) {
-    return o.comm == begin->comm && o.stream == begin->stream && !o.transfer && !o.alone && o.comm->kernels == nullptr &&
-           !o.sum;
+    return o.comm == begin->comm && o.stream == begin->stream && !o.transfer && !o.alone &&
+           o.comm->kernels == nullptr && !o.sum;
   });
   const auto count = std::max<std::size_t>(1, static_cast<std::size_t>(end - begin));
   WEFT_TRY(staged.emplace_back(), stage({&*begin, count}));

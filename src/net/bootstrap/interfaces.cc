@@ -25,9 +25,9 @@ bool link_local(const Address& a) { return a.family == 6 && a.ip[0] == 0xfe && (
 
 // One entry of WEFT_IFACE.
 struct Entry {
-  std::string text;      // without ^
+  std::string text;  // without ^
   bool excludes = false;
-  Address subnet = {};   // if bits >= 0
+  Address subnet = {};  // if bits >= 0
   int bits = -1;
 
   bool fits(const Interface& i) const {

@@ -43,8 +43,8 @@ struct Route {
 
   std::string text() const;  // " over 10.0.0.1 to 10.0.0.2", or nothing
 };
-// Connection `lane` of several: to the peer's rails in turn, from this rank's rail whose address is nearest to that one,
-// in turn where several are alike.
+// Connection `lane` of several: to the peer's rails in turn, from this rank's rail whose address is nearest to that
+// one, in turn where several are alike.
 Route route_of(const std::vector<Address>& own, const std::vector<Address>& peers, int lane);
 // What a connection uses: " over eth1, 10.0.1.1 to 10.0.1.2".
 std::string text_of_route(int fd);

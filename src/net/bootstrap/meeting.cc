@@ -164,8 +164,8 @@ std::vector<Address> Record::all_rails() const {
 }
 
 bool Record::has_rail(const Address& address) const {
-  return rails[1].family == 0 || std::any_of(std::begin(rails), std::end(rails),
-                                             [&](const Address& rail) { return rail.same_host(address); });
+  return rails[1].family == 0 ||
+         std::any_of(std::begin(rails), std::end(rails), [&](const Address& rail) { return rail.same_host(address); });
 }
 
 std::size_t Meeting::most_rails() const {

@@ -98,7 +98,7 @@ struct Meeting {
 
   bool one_machine() const;
   std::size_t most_rails() const;  // that a rank has
-  Sealing sealing() const;  // of connections between these ranks
+  Sealing sealing() const;         // of connections between these ranks
 };
 
 // Lets this process answer for the rank from now on: see member.h.

@@ -54,7 +54,7 @@ Result<Ports> parse_ports(const std::string& what, const std::string& text);
 Result<UniqueFd> listen_on(const Address& address, Ports ports = {});
 // Succeeds or fails later: see connect_error. `from`: leaves by the interface of that address, unless its family is 0.
 Result<UniqueFd> start_connect(const Address& to, const Address& from = {});
-int connect_error(int fd);                          // 0: connected or still trying
+int connect_error(int fd);  // 0: connected or still trying
 Address local_address(int fd);
 // Does what a connection sends leave by an adapter, which reads memory without the processor's help? False where the
 // peer is on this machine, behind a virtual link (veth, bridge, tunnel), or nothing is known.

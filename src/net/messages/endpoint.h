@@ -266,7 +266,7 @@ class Endpoint final : public Receiver {
   std::vector<Retry> retries_;
   Clock::time_point listened_{};  // for guests, last
   Clock::time_point meeting_time_ = Clock::now();
-  std::vector<Rank> owed_;        // peers to whom slots are to be given back
+  std::vector<Rank> owed_;  // peers to whom slots are to be given back
   std::optional<Error> failure_;
   bool stirred_ = false;
   bool broken_ = false;

@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kGreetingTime{5};
 constexpr std::chrono::milliseconds kSilentTime{50};  // then a guest that has said nothing may have to make place
 constexpr std::chrono::milliseconds kRetryAfter{20};
 constexpr std::chrono::microseconds kListenEvery{100};
-constexpr std::uint32_t kLaneBits = 8;              // of a claim's detail; above: how often the connection has been lost
+constexpr std::uint32_t kLaneBits = 8;  // of a claim's detail; above: how often the connection has been lost
 constexpr std::chrono::milliseconds kRailTime{1000};  // until a connection that is lost or not made is tried again
 // More guests than this are strangers, most likely: each costs a system call per look, so looks become rare.
 constexpr std::size_t kCrowd = 8;
@@ -155,7 +155,8 @@ bool Endpoint::progress_guests() {
       break;
     }
     if (!fd->open()) break;
-    if (rank_ < ranks_ && !meeting_.ranks[static_cast<std::size_t>(rank_)].has_rail(bootstrap::local_address(fd->get())))
+    if (rank_ < ranks_ &&
+        !meeting_.ranks[static_cast<std::size_t>(rank_)].has_rail(bootstrap::local_address(fd->get())))
       continue;  // by an interface that is not to be used
     epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd->get(), &event);
@@ -178,8 +179,8 @@ bool Endpoint::progress_openings() {
       const bool slow = carrier_->outlives_lanes() && Clock::now() - o.since > 2 * kRailTime;
       if (error != 0 || (slow && !is_ready(o.fd.get(), POLLOUT))) {
         o.fd.reset();
-        opening_failed(o.peer, o.lane, error != 0 ? fmt::format("it does not listen any more: {}", std::strerror(error))
-                                                  : "no answer");
+        opening_failed(o.peer, o.lane,
+                       error != 0 ? fmt::format("it does not listen any more: {}", std::strerror(error)) : "no answer");
         continue;
       }
       if (!is_ready(o.fd.get(), POLLOUT)) continue;
@@ -221,8 +222,8 @@ bool Endpoint::progress_guest(Opening& o) {
     } else {
       o.peer = c.from;
       o.lane = static_cast<int>(lane);
-      const bool taken = carrier_->attached(o.peer, o.lane) ||
-                         carrier_->losses(o.peer, o.lane) != c.detail >> kLaneBits;
+      const bool taken =
+          carrier_->attached(o.peer, o.lane) || carrier_->losses(o.peer, o.lane) != c.detail >> kLaneBits;
       if (taken || (own_opening(o.peer, o.lane) && rank_ < o.peer)) {
         o.handshake.refuse(bootstrap::kRefusedDuplicate);
       } else {

@@ -51,7 +51,8 @@ class Stream {
   // Whether there is room for one more message of `bytes`.
   bool has_room(Bytes bytes) const {
     const std::uint64_t under_way = sent_ - taken_by_peer_;
-    return under_way < std::min<std::uint64_t>(kSlots * rails, kMostUnderWay) || (under_way < kMostUnderWay && bytes_under_way_ + bytes <= kSmallUnderWay);
+    return under_way < std::min<std::uint64_t>(kSlots * rails, kMostUnderWay) ||
+           (under_way < kMostUnderWay && bytes_under_way_ + bytes <= kSmallUnderWay);
   }
   // Notes that a message of `bytes` has been sent whole.
   void note_sent(Bytes bytes);

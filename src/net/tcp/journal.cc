@@ -21,7 +21,7 @@ bool info_of(int fd, tcp_info& info) {
 
 }  // namespace
 
-void Wire::tell(const Loss& loss) {
+void Wire::report(const Loss& loss) {
   const Frame frame{.number = loss.received, .tag = std::uint64_t{loss.before} << 32 | loss.lane};
   send({.header = {.flags = kBare | kLost, .frame = frame}, .payload = nullptr, .block = Block()}, false);
 }
@@ -64,8 +64,7 @@ Bytes Wire::backlog() const {
   int unacknowledged = 0;
   if (attached()) ioctl(fd(), SIOCOUTQ, &unacknowledged);
   Bytes bytes = unacknowledged;
-  for (std::size_t i = gone_; i < queue_.size(); ++i)
-    bytes += static_cast<Bytes>(queue_[i].bytes() - queue_[i].sent);
+  for (std::size_t i = gone_; i < queue_.size(); ++i) bytes += static_cast<Bytes>(queue_[i].bytes() - queue_[i].sent);
   return bytes;
 }
 

@@ -1,8 +1,9 @@
 // Connections to a peer over several rails: what goes over which, and what happens to one that is lost.
 //
 // A rank that finds a connection lost closes it and says over another one how many of its frames have come (Loss). The
-// peer closes it, too, and says the same. Whoever has heard the other sends again, over the others, what has not come,
-// in order. Then the connection is made anew. Both count the losses, so that no late word is of another connection.
+// peer closes it, too, and says the same. A rank with the count of the other sends again, over the others, what has not
+// come, in order. Then the connection is made anew. Both count the losses, so that no late word is of another
+// connection.
 
 #include <sys/epoll.h>
 
@@ -164,17 +165,17 @@ void Sockets::lose(Rank peer, int lane, const std::string& why) {
   std::erase(busy_, &wire);
   std::erase(owing_, &wire);
   if (unfinished) receiver_.forget(peer, *unfinished);
-  over->tell({.lane = static_cast<std::uint16_t>(lane), .before = own.losses, .received = received});
+  over->report({.lane = static_cast<std::uint16_t>(lane), .before = own.losses, .received = received});
   note_busy(*over);
   receiver_.lost(peer, lane, why);
-  if (own.told) replace(peer, lane);
+  if (own.reported) replace(peer, lane);
 }
 
-void Sockets::hear(Rank peer, const Loss& loss) {
+void Sockets::note_reported(Rank peer, const Loss& loss) {
   if (loss.lane >= lanes_) return;
   Lane& own = ways_[static_cast<std::size_t>(peer)].lanes[loss.lane];
   if (loss.before != own.losses) return;  // said twice
-  own.told = loss.received;
+  own.reported = loss.received;
   if (own.lost)
     replace(peer, loss.lane);
   else
@@ -189,7 +190,7 @@ void Sockets::replace(Rank peer, int lane) {
   if (next == nullptr) return;
   if (way.main == lane) way.main = lane_of(*next);
   Wire& main = *wires(peer)[static_cast<std::size_t>(way.main)];
-  wires(peer)[static_cast<std::size_t>(lane)]->hand_over(*own.told, main);
+  wires(peer)[static_cast<std::size_t>(lane)]->hand_over(*own.reported, main);
   note_busy(main);
   own = {.losses = own.losses + 1};
   receiver_.reopen(peer, lane);

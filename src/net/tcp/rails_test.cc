@@ -54,9 +54,8 @@ class TwoRails : public testing::TestWithParam<bootstrap::Protection> {
     std::optional<Result<bootstrap::Meeting>> met[2];
     std::vector<std::thread> coming;
     for (const Rank r : {0, 1})
-      coming.emplace_back([&, r] {
-        met[r] = bootstrap::meet({.id = host.id(), .rank = r, .ranks = 2, .protection = GetParam()});
-      });
+      coming.emplace_back(
+          [&, r] { met[r] = bootstrap::meet({.id = host.id(), .rank = r, .ranks = 2, .protection = GetParam()}); });
     ASSERT_TRUE(host.serve(kLong));
     for (std::thread& t : coming) t.join();
     for (const Rank r : {0, 1}) {
@@ -90,7 +89,8 @@ class TwoRails : public testing::TestWithParam<bootstrap::Protection> {
   void cross(F&& meanwhile) {
     ++round;
     for (const Rank r : {0, 1})
-      for (std::size_t i = 0; i < in[r].size(); ++i) in[r][i] = static_cast<std::byte>(i * 7 + i / 4096 + round + 3 * r);
+      for (std::size_t i = 0; i < in[r].size(); ++i)
+        in[r][i] = static_cast<std::byte>(i * 7 + i / 4096 + round + 3 * r);
     for (const Rank r : {0, 1}) {
       pump_until([&] { return at(r).ready(0, send(r)); });
       at(r).post(0, send(r));
@@ -147,7 +147,9 @@ TEST_P(TwoRails, ARailThatIsCutUnderLoadLosesNothingAndComesBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rails, TwoRails, testing::Values(bootstrap::Protection::kOff, bootstrap::Protection::kEncrypt),
-                         [](const auto& info) { return info.param == bootstrap::Protection::kOff ? "Plain" : "Encrypted"; });
+                         [](const auto& info) {
+                           return info.param == bootstrap::Protection::kOff ? "Plain" : "Encrypted";
+                         });
 
 }  // namespace
 }  // namespace weft::net::tcp

@@ -125,7 +125,7 @@ bool Sockets::drain(Wire& wire) {
   if (!owed && wire.owes_confirmation()) owing_.push_back(&wire);
   if (rails_) {
     const int lane = lane_of(wire);
-    for (const Loss& loss : wire.take_told()) hear(wire.peer(), loss);
+    for (const Loss& loss : wire.take_reports()) note_reported(wire.peer(), loss);
     if (ways_[static_cast<std::size_t>(wire.peer())].lanes[static_cast<std::size_t>(lane)].lost) return moved;
     if (wire.broke() && other(wire.peer(), lane) != nullptr) {
       lose(wire.peer(), lane, wire.end_reason());

@@ -45,10 +45,10 @@ class Sockets final : public messages::Carrier {
 
   // A connection as both ends count it.
   struct Lane {
-    std::uint32_t losses = 0;           // that are over
-    bool lost = false;                  // and the peer has not said yet what has come on it
-    std::optional<std::uint32_t> told;  // it has: that many frames
-    double rate = 0;                    // bytes per second, smoothed; 0: not known
+    std::uint32_t losses = 0;               // that are over
+    bool lost = false;                      // and the peer has not said yet what has come on it
+    std::optional<std::uint32_t> reported;  // it has: that many frames
+    double rate = 0;                        // bytes per second, smoothed; 0: not known
     messages::Clock::time_point measured{};
     Bytes delivered = 0;  // until then
     bool full = false;    // something was under way then: what is delivered from there on shows the rate
@@ -69,7 +69,7 @@ class Sockets final : public messages::Carrier {
   void measure(Rank peer);
   void choose_main(Rank peer);
   void lose(Rank peer, int lane, const std::string& why);
-  void hear(Rank peer, const Loss& loss);
+  void note_reported(Rank peer, const Loss& loss);
   void replace(Rank peer, int lane);
   void find_silent();
   void settle_before_leaving(messages::Clock::time_point deadline);

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kSpliceFrom =
     48 << 10;  // below, waiting for the peer costs more than a copy (bench/results, tcp)
 
-constexpr std::uint32_t kConfirmEvery = 16;  // with a journal: so many frames stay at the sender at the most
+constexpr std::uint32_t kConfirmEvery = 16;  // with a journal: frames that stay at the sender at the most
 
 constexpr std::uint32_t kNear = 200;    // microseconds to and fro
 constexpr int kNearBuffer = 512 << 10;  // measured: bench/results, tcp
@@ -336,8 +336,9 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
     confirmed_ = header_.received;
     retire();
     if ((header_.flags & kLost) != 0)
-      told_.push_back({static_cast<std::uint16_t>(header_.frame.tag), static_cast<std::uint32_t>(header_.frame.tag >> 32),
-                       static_cast<std::uint32_t>(header_.frame.number)});
+      reports_.push_back({static_cast<std::uint16_t>(header_.frame.tag),
+                          static_cast<std::uint32_t>(header_.frame.tag >> 32),
+                          static_cast<std::uint32_t>(header_.frame.number)});
     if ((header_.flags & kBare) != 0) return true;
     if (journal_ != nullptr && ++since_confirmed_ >= kConfirmEvery) owes_confirmation_ = true;
     if (header_.frame.kind != FrameKind::kData) {

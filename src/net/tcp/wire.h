@@ -73,9 +73,9 @@ class Wire {
 
   // --- with a journal (journal.cc) ---
   // Says that another connection to this peer is lost.
-  void tell(const Loss& loss);
+  void report(const Loss& loss);
   // What the peer has said of others since.
-  std::vector<Loss> take_told() { return std::exchange(told_, {}); }
+  std::vector<Loss> take_reports() { return std::exchange(reports_, {}); }
   // Frames that have come whole.
   std::uint32_t received() const { return frames_received_ - (in_payload_ ? 1 : 0); }
   // The data frame of which a part has come.
@@ -163,7 +163,7 @@ class Wire {
   static constexpr std::size_t kStaging = 32768;
   std::uint32_t frames_received_ = 0;  // counting the one whose bytes are coming in
   bool owes_confirmation_ = false;
-  std::vector<Loss> told_;
+  std::vector<Loss> reports_;
   std::uint32_t since_confirmed_ = 0;  // frames that have come since the last header went out
   Bytes carried_ = 0;
   bool in_payload_ = false;
