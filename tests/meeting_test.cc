@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "net/bootstrap/handshake.h"
+#include "net/bootstrap/interfaces.h"
 #include "tests/processes.h"
 
 namespace weft::net::bootstrap {
@@ -466,7 +467,39 @@ TEST(Interfaces, AreFoundByNameSubnetAndAddress) {
   EXPECT_TRUE(contains(refused.error().message, "bond7") && contains(refused.error().message, "lo 127.0.0.1"))
       << refused.error().message;
   EXPECT_FALSE(choose_interface("10.0.0.0/33"));
+  EXPECT_FALSE(choose_interface("lo,"));
+  EXPECT_TRUE(contains(choose_interface("^lo*,*").error().message, "leaves no interface"));
   EXPECT_FALSE(choose_interface("ten/8"));
+}
+
+// Hosts of a job may call theirs otherwise, so that one list serves all.
+TEST(Interfaces, AreAllThatAListMeans) {
+  const auto some = choose_interfaces("bond7,l?,127.0.0.0/8").value();
+  ASSERT_EQ(some.size(), 1u);  // each once
+  EXPECT_EQ(some[0].name, "lo");
+  ASSERT_EQ(missing_interfaces("bond7,lo").size(), 1u);
+  EXPECT_TRUE(contains(missing_interfaces("bond7,lo")[0], "no interface 'bond7' is up here"));
+  EXPECT_FALSE(choose_interfaces("bond7,bond8"));
+  for (const Interface& i : choose_interfaces("^docker0").value_or(std::vector<Interface>()))
+    EXPECT_FALSE(i.address.loopback());
+  EXPECT_FALSE(choose_interfaces("lo,^lo"));
+}
+
+Address ip(const std::string& text) {
+  Address a;
+  EXPECT_TRUE(parse_ip(text, a));
+  return a;
+}
+
+TEST(Interfaces, ConnectionsGoToThePeersRailsInTurnFromTheNearest) {
+  const std::vector<Address> own{ip("10.1.0.1"), ip("10.2.0.1")}, peers{ip("10.2.0.2"), ip("10.1.0.2")};
+  EXPECT_EQ(route_of(own, peers, 0).text(), " over 10.2.0.1 to 10.2.0.2");
+  EXPECT_EQ(route_of(own, peers, 1).text(), " over 10.1.0.1 to 10.1.0.2");
+  EXPECT_EQ(route_of(own, peers, 2).text(), " over 10.2.0.1 to 10.2.0.2");
+  const std::vector<Address> same{ip("10.1.0.1"), ip("10.1.0.3")}, one{ip("10.1.0.2")};
+  EXPECT_EQ(route_of(same, one, 0).text(), " over 10.1.0.1 to 10.1.0.2");  // of one network: in turn
+  EXPECT_EQ(route_of(same, one, 1).text(), " over 10.1.0.3 to 10.1.0.2");
+  EXPECT_EQ(route_of({ip("10.1.0.1"), ip("fd00::1")}, {ip("fd00::2")}, 0).text(), " over fd00::1 to fd00::2");
 }
 
 // Bound to `from`, with packets for `to`; none is sent.

@@ -198,6 +198,12 @@ class Communicator {
   // Queues the operation behind those already started. It moves on while the caller is inside any call of this
   // communicator, its works included: in this one, too, for as long as peers let it go on. Errors: kInvalidArgument.
   [[nodiscard]] Result<Work> start(const Request& request);
+  // Several, in this order. Small ones that follow each other become one call: all_reduce, all_gather, reduce_scatter
+  // and broadcast of up to 64 KiB per rank, alike in all but buffers and count, whose memory does not overlap. All
+  // ranks must pass the same requests at once. One Work each. Errors: as start; then what came before is started.
+  [[nodiscard]] Result<std::vector<Work>> start(std::span<const Request> requests);
+  // The same, and waits for all. Errors: as run; the first.
+  [[nodiscard]] Status run(std::span<const Request> requests);
 
   // Sends and receives, all at the same time, in whatever order they are given: they cannot block each other. Both ends
   // must agree on count and type; what a rank sends itself it must receive in the same call. Errors: as run; kMismatch

@@ -9,7 +9,8 @@ namespace weft {
 
 // Operations that are started together, on one or several communicators of this thread. All sends and receives of a
 // communicator become one exchange, in which none can block another, whatever their order; it comes before the
-// communicator's collectives, which follow in the order in which they were added.
+// communicator's collectives, which follow in the order in which they were added; small ones of one kind become one
+// call, see Communicator::start.
 // Nothing happens before start() or run(). Owns: nothing; communicators and memory must stay valid until the operations
 // have finished. Thread: one at a time; that of all its communicators.
 class Group {

@@ -411,12 +411,7 @@ class Core : public c10d::Backend {
     if (counts.empty() && r.count == 0 && receive.empty())
       return
           [keeps = std::move(keeps)](Communicator& c) { return c.barrier(); };  // empty tensors: in step all the same
-    return [r, keeps = std::move(keeps), counts = std::move(counts),
-            receive = std::move(receive)](Communicator& c) mutable {
-      r.counts = counts;
-      r.receive_counts = receive;
-      return c.run(r);
-    };
+    return CollectiveCall{r, std::move(keeps), std::move(counts), std::move(receive)};
   }
 
   // Runs the task here, if its caller waits for it and nothing is queued, or if the caller is a callback on the queue's

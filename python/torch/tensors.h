@@ -74,6 +74,16 @@ inline Task joined(std::vector<Task> tasks, OpType type, const char* title, bool
     all.timeout = t.timeout;
   }
   all.call = [tasks = std::move(tasks)](Communicator& c) -> Status {
+    std::vector<Request> together;  // of which small ones become one call
+    for (const Task& t : tasks)
+      if (const auto* one = t.call.target<CollectiveCall>(); one != nullptr && one->even())
+        together.push_back(one->request);
+    if (together.size() == tasks.size()) {
+      if (auto s = c.run(std::span<const Request>(together)); !s) return s;
+      for (const Task& t : tasks)
+        if (t.after) t.after();
+      return {};
+    }
     for (const Task& t : tasks) {
       if (auto s = t.call(c); !s) return s;
       if (t.after) t.after();

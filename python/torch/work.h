@@ -20,6 +20,22 @@ namespace weft::torch_adapter {
 using c10d::OpType;
 using std::chrono::milliseconds;
 
+// One collective that keeps its tensors, and what its spans refer to.
+struct CollectiveCall {
+  Request request;
+  Tensors keeps;
+  std::vector<std::size_t> counts = {}, receive = {};
+
+  // Alone with its request: it may be put together with others.
+  bool even() const { return counts.empty() && receive.empty(); }
+  Status operator()(Communicator& c) const {
+    Request r = request;
+    r.counts = counts;
+    r.receive_counts = receive;
+    return c.run(r);
+  }
+};
+
 // A collective, ready to run. `call` runs once; `after` copies results to where the caller wants them.
 struct Task {
   OpType type;

@@ -1,9 +1,11 @@
 #include "api/chooser.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "api/log_lines.h"
 #include "base/nccl_names.h"
@@ -53,6 +55,17 @@ Bytes slice_of_buffer(Bytes buffer) { return buffer / 4; }
 // Sizes that only a caller knows, and files, are not shared.
 bool may_be_shared(const tune::Question& forced) {
   return forced.task.block_counts().empty() && !schedule::names_file(forced.algorithm);
+}
+
+// The plan that another rank is searching, where ranks outnumber processors: else all would search at once.
+std::optional<net::memory::ChosenPlan> wait_for_search(const SharedChoices& shared, std::uint64_t key, Rank ranks,
+                                                       Rank processors) {
+  constexpr std::chrono::seconds kLongest{5};
+  const std::chrono::microseconds pause(std::clamp(100 * ranks / std::max<Rank>(processors, 1), 500, 20000));
+  const auto until = std::chrono::steady_clock::now() + kLongest;
+  while (net::memory::is_searched(shared.segment, key) && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(pause);
+  return net::memory::find_choice(shared.segment, key);
 }
 
 void share(const SharedChoices& shared, std::uint64_t key, const tune::Question& q, const schedule::Plan& plan) {
@@ -115,9 +128,15 @@ session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, co
     forced.most_slice = slice_of_buffer(nccl.nccl_buffer);
     const bool shares = shared && may_be_shared(forced);
     const std::uint64_t key = shares ? key_of(own, forced, shared->depends_on) : 0;
-    if (shares)
-      if (const auto found = net::memory::find_choice(shared->segment, key))
+    std::optional<net::memory::SearchClaim> claim;
+    if (shares) {
+      auto found = net::memory::find_choice(shared->segment, key);
+      const bool crowded = task.ranks > static_cast<Rank>(machine->endpoints());
+      if (!found && crowded) found = wait_for_search(*shared, key, task.ranks, static_cast<Rank>(machine->endpoints()));
+      if (found)
         if (auto plan = plan_of(own, *found)) return plan;
+      if (!found && crowded) claim.emplace(shared->segment, key);
+    }
     if (const auto chosen = tune::choose(*machine, forced)) {
       log_choice(*log, *machine, forced, *chosen);
       if (shares) share(*shared, key, own, chosen->plan);

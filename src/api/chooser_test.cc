@@ -101,6 +101,25 @@ TEST_F(SharedChoice, OfAnotherRankIsTakenOverForTheSameCallOnly) {
   EXPECT_EQ(all_reduce(chooser("other rates")), chosen);
 }
 
+// What waits for a search takes what the searching rank found; one that was given up is searched again.
+TEST_F(SharedChoice, IsSearchedByOneRankAndTakenOverByThoseThatWait) {
+  const std::string chosen = all_reduce(chooser("rates"));
+  const std::uint64_t key = only().key;
+  only().state = net::memory::Choice::kEmpty;
+  {
+    const net::memory::SearchClaim claim(segment_, key);
+    EXPECT_TRUE(net::memory::is_searched(segment_, key));
+    EXPECT_FALSE(net::memory::find_choice(segment_, key));
+    net::memory::keep_choice(segment_, key, {.algorithm = "ring", .channels = 1});
+    EXPECT_EQ(only().state, net::memory::Choice::kThere);  // the claimed place, not another
+  }
+  EXPECT_EQ(net::memory::find_choice(segment_, key)->algorithm, "ring");
+  only().state = net::memory::Choice::kEmpty;
+  { const net::memory::SearchClaim claim(segment_, key); }
+  EXPECT_FALSE(net::memory::is_searched(segment_, key));
+  EXPECT_EQ(all_reduce(chooser("rates")), chosen);
+}
+
 TEST_F(SharedChoice, ThatIsDamagedIsNotUsed) {
   const std::string chosen = all_reduce(chooser("rates"));
   const Protocol protocol = protocol_;

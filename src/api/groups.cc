@@ -89,9 +89,9 @@ class Common : public session::Groups {
   }
 
  protected:
-  Result<net::bootstrap::UniqueFd> listen_on(const net::bootstrap::Address& at) const {
+  Result<net::bootstrap::UniqueFd> listen_on(const net::bootstrap::Record& own) const {
     WEFT_TRY(const auto ports, net::bootstrap::ports_of(origin_->settings));
-    return net::bootstrap::listen_on(at, ports);
+    return net::bootstrap::listen_on_rails(own.all_rails(), ports);
   }
 
   std::shared_ptr<const Origin> origin_;
@@ -208,8 +208,8 @@ class MetGroups final : public Common {
     Record own = before().ranks[static_cast<std::size_t>(endpoint_.rank())];
     own.data.port = 0;
     own.aggregation_port = 0;
-    WEFT_TRY(listener_, listen_on(own.data));
-    own.data = net::bootstrap::local_address(listener_.get());
+    WEFT_TRY(listener_, listen_on(own));
+    own.data.port = net::bootstrap::local_address(listener_.get()).port;
     Card card{};
     static_assert(sizeof own <= sizeof card);
     std::memcpy(card.data(), &own, sizeof own);
@@ -256,9 +256,9 @@ class MetGroups final : public Common {
       own.data.port = 0;
       own.aggregation_port = 0;
       if (!next_listener_.open()) {
-        WEFT_TRY(next_listener_, listen_on(own.data));
+        WEFT_TRY(next_listener_, listen_on(own));
       }
-      own.data = net::bootstrap::local_address(next_listener_.get());
+      own.data.port = net::bootstrap::local_address(next_listener_.get()).port;
       const auto bytes = std::as_bytes(std::span(&own, 1));
       std::vector<std::uint8_t> payload(bytes.size());
       std::memcpy(payload.data(), bytes.data(), bytes.size());

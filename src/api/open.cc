@@ -11,6 +11,7 @@
 #include "api/this_machine.h"
 #include "base/text_file.h"
 #include "exec/kernels/fold.h"
+#include "net/shm/share.h"
 
 namespace weft::api {
 namespace {
@@ -189,6 +190,11 @@ Result<std::shared_ptr<const cost::MachineView>> shared(Result<cost::MachineView
 Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,
                         net::shm::LostRank lost) {
   WEFT_TRY(const auto machine, this_machine(origin->rates));
+  if (place.ranks > 1)
+    origin->log->info(LogPart::kInit,
+                      "shared memory: each of {} peers takes at most {}, some {} of all ranks together are touched",
+                      place.ranks - 1, format_bytes(net::memory::kConnections * sizeof(net::memory::Connection)),
+                      format_bytes(static_cast<Bytes>(net::shm::bytes_touched(place.ranks) >> 20 << 20)));
   WEFT_TRY(auto world, net::shm::attach({.id = name,
                                          .rank = place.rank,
                                          .ranks = place.ranks,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/session/arguments.h"
+#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/job.h"
 #include "net/bootstrap/secret.h"
 #include "weft/communicator.h"

@@ -89,6 +89,10 @@ TEST(NcclNames, MeanWhatWeftsOwnVariablesSay) {
   EXPECT_EQ(s.device_path, "host");
   EXPECT_TRUE(s.nccl_ignored.empty());
   EXPECT_EQ(translated({{"NCCL_SOCKET_IFNAME", "eth"}}).interface, "eth*");  // NCCL's is the beginning of a name
+  EXPECT_EQ(translated({{"NCCL_SOCKET_IFNAME", "eth0,ib"}}).interface, "eth0*,ib*");
+  EXPECT_EQ(translated({{"NCCL_SOCKET_IFNAME", "=eth0,eth1"}}).interface, "eth0,eth1");
+  EXPECT_EQ(translated({{"NCCL_SOCKET_IFNAME", "^docker,lo"}}).interface, "^docker*,lo*");
+  EXPECT_EQ(translated({{"NCCL_SOCKET_IFNAME", "^=docker0"}}).interface, "^docker0");
 }
 
 TEST(NcclNames, WeftsOwnVariablesComeFirst) {
@@ -111,7 +115,7 @@ TEST(NcclNames, WhatCannotBeHonouredSaysWhy) {
   const auto s = translated({{"NCCL_ALGO", "Butterfly"},
                              {"NCCL_PROTO", "LL64"},
                              {"NCCL_MAX_NCHANNELS", "many"},
-                             {"NCCL_SOCKET_IFNAME", "^docker0"},
+                             {"NCCL_SOCKET_IFNAME", "eth0,,eth1"},
                              {"NCCL_DEBUG", "LOUD"},
                              {"NCCL_TOPO_FILE", "x.xml"},
                              {"NCCL_TOPO_DUMP_FILE", "y.xml"},

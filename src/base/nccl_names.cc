@@ -120,15 +120,25 @@ class Translation {
     if (low > 0 && low == high) s_.channels = low;
   }
 
-  // "eth0", "=eth0" and "eth" are served by whichever interface has that name, or begins with it; see choose_interface.
+  // A list of beginnings of names; "=" makes them whole names, "^" excludes them all. WEFT_IFACE has patterns.
   void interface() {
     const std::string* const value = given("NCCL_SOCKET_IFNAME");
     if (value == nullptr) return;
     if (!s_.interface.empty()) return overruled("NCCL_SOCKET_IFNAME", "WEFT_IFACE");
-    const std::string name = value->front() == '=' ? value->substr(1) : *value;
-    if (name.empty() || name.find_first_of("^,:") != std::string::npos)
-      return ignored("NCCL_SOCKET_IFNAME", "weft listens on one interface, which WEFT_IFACE names; it excludes none");
-    s_.interface = value->front() == '=' ? name : name + "*";
+    std::string list = *value;
+    const bool excludes = list.starts_with('^');
+    if (excludes) list.erase(0, 1);
+    const bool exact = list.starts_with('=');
+    list.erase(0, std::min(list.find_first_not_of('='), list.size()));  // "==" means the same
+    std::string own = excludes ? "^" : "";
+    for (std::size_t at = 0; at <= list.size();) {
+      const std::size_t comma = std::min(list.find(',', at), list.size());
+      const std::string name = list.substr(at, std::min(list.find(':', at), comma) - at);  // ":0" is a port of RDMA
+      if (name.empty()) return ignored("NCCL_SOCKET_IFNAME", "it has an entry without a name");
+      own += (at > 0 ? "," : "") + name + (exact ? "" : "*");
+      at = comma + 1;
+    }
+    s_.interface = own;
     understood("NCCL_SOCKET_IFNAME", "WEFT_IFACE=" + s_.interface);
   }
 

@@ -31,10 +31,12 @@ std::vector<int> every_cpu() {
   return cpus;
 }
 
-void pin_to(int cpu) {
+void pin_to(int cpu) { pin_to(std::vector{cpu}); }
+
+void pin_to(const std::vector<int>& cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
+  for (const int cpu : cpus) CPU_SET(cpu, &set);
   sched_setaffinity(0, sizeof set, &set);
 }
 

@@ -12,7 +12,8 @@ std::vector<int> every_cpu();
 // Lets this thread run on all of them.
 void unbind();
 
-// Binds this thread to one of them, if the system lets it.
+// Binds this thread to some of them, if the system lets it.
+void pin_to(const std::vector<int>& cpus);
 void pin_to(int cpu);
 
 }  // namespace weft::calibrate

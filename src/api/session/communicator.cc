@@ -79,6 +79,31 @@ Result<Work> Communicator::start(const Request& request) {
   return work;
 }
 
+Result<std::vector<Work>> Communicator::start(std::span<const Request> requests) {
+  if (!session_) return no_communicator();
+  const Turn turn(*session_);
+  std::vector<Work> works;
+  while (!requests.empty()) {
+    const std::size_t together = session::fusible(requests, session_->executor().ranks());
+    WEFT_TRY(const auto pending,
+             together == 1 ? session_->start(requests.front()) : session_->start(requests.first(together)));
+    for (std::size_t i = 0; i < together; ++i) {
+      works.emplace_back().pending_ = pending;
+      works.back().session_ = session_;
+    }
+    requests = requests.subspan(together);
+  }
+  return works;
+}
+
+Status Communicator::run(std::span<const Request> requests) {
+  WEFT_TRY(std::vector<Work> works, start(requests));
+  Status first;
+  for (Work& work : works)
+    if (Status done = work.wait(); !done && first) first = std::move(done);
+  return first;
+}
+
 Result<Work> Communicator::start(std::span<const Transfer> transfers,
                                  std::optional<std::chrono::milliseconds> timeout) {
   if (!session_) return no_communicator();

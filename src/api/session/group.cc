@@ -1,6 +1,7 @@
 #include "weft/group.h"
 
 #include <algorithm>
+#include <iterator>
 #include <thread>
 
 #include "base/result.h"
@@ -19,9 +20,8 @@ Result<std::vector<Work>> Group::start() {
     if (!queue.transfers.empty()) {
       WEFT_TRY(works.emplace_back(), queue.comm->start(queue.transfers));
     }
-    for (const Request& request : queue.requests) {
-      WEFT_TRY(works.emplace_back(), queue.comm->start(request));
-    }
+    WEFT_TRY(std::vector<Work> more, queue.comm->start(std::span<const Request>(queue.requests)));
+    std::move(more.begin(), more.end(), std::back_inserter(works));
   }
   return works;
 }

@@ -29,7 +29,7 @@ class Groups {
   std::function<bool()> stops = {};
 
   // Where a rank can be reached; only the fabric that made it understands it.
-  using Card = std::array<std::byte, 192>;
+  using Card = std::array<std::byte, 352>;
   // Makes this rank ready to join one new group, and says what the others need to know.
   virtual Result<Card> offer() = 0;
 

@@ -337,6 +337,9 @@ Status Session::finish(const Order& o, Status status) {
 void Session::finish(Pending& p, Status status) {
   p.done = true;
   p.status = finish(p.order(), std::move(status));
+  if (!p.fused) return;
+  if (p.status) p.fused->copy_out();
+  p.fused.reset();  // its memory serves the next
 }
 
 Status Session::run(const Request& request) {
@@ -385,6 +388,17 @@ Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   return enqueue(std::move(pending));
 }
 
+Result<std::shared_ptr<Pending>> Session::start(std::span<const Request> requests) {
+  WEFT_CHECK(intact());
+  const auto fused = Fused::of(requests, executor_->rank(), executor_->ranks(), fusion_);
+  WEFT_TRY(const Prepared* prepared, prepare(fused->whole));
+  WEFT_CHECK(check_timeout(schedule::name(fused->whole.collective), fused->whole.timeout));
+  return enqueue({.request = fused->whole,
+                  .prepared = prepared->shared_from_this(),
+                  .timeout = fused->whole.timeout,
+                  .fused = fused});
+}
+
 std::shared_ptr<Pending> Session::enqueue(Pending pending) {
   auto queued = std::make_shared<Pending>(std::move(pending));
   queued->number = ++operations_;
@@ -406,6 +420,7 @@ void Session::poll(const Pending& wanted) {
           queue_.pop_front();
           continue;
         }
+        if (front.fused) front.fused->copy_in();
         begin(front.order());
       }
       Result<bool> moved = executor_->poll();
@@ -424,7 +439,10 @@ Status Session::wait(const Pending& wanted) {
     } else {
       Status status;
       if (!running_) status = make_room(front.order());
-      if (status && !running_) begin(front.order());
+      if (status && !running_) {
+        if (front.fused) front.fused->copy_in();
+        begin(front.order());
+      }
       if (status) status = executor_->wait();
       if (status) status = ended(*front.prepared);
       finish(front, std::move(status));

@@ -12,6 +12,7 @@
 
 #include "api/session/access.h"
 #include "api/session/asymmetric_fence.h"
+#include "api/session/fusion.h"
 #include "api/session/groups.h"
 #include "api/session/point_to_point.h"
 #include "api/session/request.h"
@@ -62,6 +63,7 @@ struct Pending {
   std::shared_ptr<const Prepared> prepared = nullptr;
   std::uint64_t number = 0;
   std::optional<std::chrono::milliseconds> timeout = {};
+  std::shared_ptr<const Fused> fused = nullptr;  // whose `whole` the request is; null: it stands alone
   bool done = false;
   Status status = {};
 
@@ -143,6 +145,8 @@ class Session {
   Status run(const Request& request);
   Status run(std::span<const Transfer> transfers, std::optional<std::chrono::milliseconds> timeout = {});
   Result<std::shared_ptr<Pending>> start(const Request& request);
+  // As one. Requires: all are fusible.
+  Result<std::shared_ptr<Pending>> start(std::span<const Request> requests);
   Result<std::shared_ptr<Pending>> start(std::span<const Transfer> transfers,
                                          std::optional<std::chrono::milliseconds> timeout = {});
   // Moves the queue on without waiting. Afterwards `pending` is done or not.
@@ -233,6 +237,7 @@ class Session {
   const Log* calls_ = nullptr;                    // null: calls are not logged
   std::unique_ptr<PointToPoint> point_to_point_;  // null: none yet; the executor reads and writes its memory
   std::unique_ptr<exec::Executor> executor_;
+  FusionMemory fusion_{executor_.get()};
   std::chrono::milliseconds timeout_;                         // the communicator's
   std::optional<std::chrono::milliseconds> running_timeout_;  // of the operation that runs
   bool waits_for_tag_ = false;                                // a wait that keeps its own time

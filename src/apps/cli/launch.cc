@@ -8,13 +8,14 @@
 #include <random>
 #include <thread>
 
-#include "api/calibrate/cpus.h"
 #include "api/open.h"
+#include "apps/launch/binding.h"
 #include "apps/launch/labelled_pipes.h"
 #include "apps/launch/ucx_names.h"
 #include "base/env.h"
 #include "exec/recorder/recorder.h"
 #include "net/bootstrap/arbiter.h"
+#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/job.h"
 #include "net/bootstrap/meeting.h"
 #include "net/shm/shm.h"
@@ -79,14 +80,12 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
   if (labels) {
     WEFT_TRY(pipes, launch::LabelledPipes::open(ranks));
   }
-  const std::vector<int> cpus = calibrate::usable_cpus();
+  WEFT_TRY(const auto bindings, launch::bind_as_asked(0, ranks));
   std::fflush(nullptr);
   const launch::BlockedSignals signals({SIGINT, SIGTERM, SIGHUP});
   launch::RankProcesses processes(isatty(STDIN_FILENO) == 0);
   for (Rank r = 0; r < ranks; ++r) {
-    const bool alone = static_cast<std::size_t>(ranks) <= cpus.size();
-    const auto cpu = alone ? std::optional(cpus[static_cast<std::size_t>(r)]) : std::nullopt;
-    const Status started = processes.start(r, cpu, [&] {
+    const Status started = processes.start(r, bindings[static_cast<std::size_t>(r)].cpus, [&] {
       signals.restore();
       if (pipes) pipes->take(r);
       std::vector<Setting> given = {{"WEFT_RANK", std::to_string(r)},

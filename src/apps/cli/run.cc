@@ -23,9 +23,9 @@ namespace {
 struct Spec {
   std::int64_t ranks = -1, machines = 1;  // -1: not given
   std::string transport, sim;
-  std::string hosts, hostfile, folder, command, ssh = "ssh", on_failure = "end", ports;
+  std::string hosts, hostfile, folder, command, ssh = "ssh", on_failure = "end", ports, bind;
   std::vector<std::string> variables;
-  bool labels = true, labels_here = false;
+  bool labels = true, labels_here = false, report_bindings = false;
   std::vector<std::string> program;
 };
 
@@ -158,6 +158,8 @@ Result<int> run_there(const Spec& spec) {
 }
 
 Result<int> run(const Spec& spec) {
+  if (!spec.bind.empty()) setenv("WEFT_BIND", spec.bind.c_str(), 1);
+  if (spec.report_bindings) setenv("WEFT_REPORT_BINDINGS", "1", 1);
   if (!spec.hosts.empty() || !spec.hostfile.empty()) return run_there(spec);
   return spec.sim.empty() ? run_here(spec) : run_simulated(spec);
 }
@@ -205,6 +207,10 @@ Command add_run(CLI::App& app) {
                   "as if on this number of machines: memory is shared within each, tcp (or ucx) across")
       ->capture_default_str();
   sub->add_option("--sim", spec->sim, "also time its one-sided operations on this machine (weft replay)");
+  sub->add_option("--bind", spec->bind,
+                  "processors of each rank: core, numa, nic (of WEFT_IFACE), gpu, none, or lists 0-3:4-7; without: one "
+                  "each where there are enough (WEFT_BIND)");
+  sub->add_flag("--report-bindings", spec->report_bindings, "print on which processors each rank runs");
   add_host_options(*sub, *spec);
   sub->add_option("program", spec->program, "the program and its arguments; all that follows it is its own")
       ->required();

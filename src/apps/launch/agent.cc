@@ -14,7 +14,7 @@
 #include <memory>
 #include <thread>
 
-#include "api/calibrate/cpus.h"
+#include "apps/launch/binding.h"
 #include "apps/launch/descendants.h"
 #include "apps/launch/frames.h"
 #include "apps/launch/job.h"
@@ -25,6 +25,7 @@
 #include "base/unique_fd.h"
 #include "exec/recorder/snapshot.h"
 #include "net/bootstrap/arbiter.h"
+#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/job.h"
 #include "net/bootstrap/meeting.h"
 #include "net/shm/shm.h"
@@ -93,7 +94,7 @@ class Agent {
   Status prepare();
   Result<Place> open_place();
   Status start_ranks(const Place& place);
-  Status start_rank(Rank rank, std::optional<int> cpu, const Place& place);
+  Status start_rank(Rank rank, const std::vector<int>& cpus, const Place& place);
   void become_rank(Rank rank, const Place& place, int out, int err);
 
   void watch();
@@ -185,7 +186,7 @@ void Agent::become_rank(Rank rank, const Place& place, int out, int err) {
   fmt::print(stderr, "weft: cannot start {}: {}\n", shown(job_.program.front()), std::strerror(errno));
 }
 
-Status Agent::start_rank(Rank rank, std::optional<int> cpu, const Place& place) {
+Status Agent::start_rank(Rank rank, const std::vector<int>& cpus, const Place& place) {
   UniqueFd writers[2];
   for (int i = 0; i < 2; ++i) {
     int ends[2];
@@ -194,18 +195,17 @@ Status Agent::start_rank(Rank rank, std::optional<int> cpu, const Place& place) 
     writers[i] = UniqueFd(ends[1]);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
   }
-  return ranks_.start(rank, cpu, [&] {
+  return ranks_.start(rank, cpus, [&] {
     become_rank(rank, place, writers[0].get(), writers[1].get());
     return 127;
   });
 }
 
 Status Agent::start_ranks(const Place& place) {
-  const std::vector<int> cpus = calibrate::usable_cpus();
-  const bool alone = static_cast<std::size_t>(job_.ranks) <= cpus.size();
+  WEFT_TRY(const auto bindings, bind_as_asked(job_.first, job_.ranks));
   for (Rank r = 0; r < job_.ranks; ++r) {
-    const auto cpu = alone ? std::optional(cpus[static_cast<std::size_t>(r)]) : std::nullopt;
-    if (const Status started = start_rank(job_.first + r, cpu, place); !started) {
+    const auto& cpus = bindings[static_cast<std::size_t>(r)].cpus;
+    if (const Status started = start_rank(job_.first + r, cpus, place); !started) {
       ranks_.signal_all(SIGKILL);
       return started;
     }

@@ -41,7 +41,7 @@ int BlockedSignals::take(int descriptor) {
 int RankProcesses::Ended::code() const { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 int RankProcesses::Ended::signal() const { return WIFSIGNALED(status) ? WTERMSIG(status) : 0; }
 
-Status RankProcesses::start(Rank rank, std::optional<int> cpu, const std::function<int()>& body) {
+Status RankProcesses::start(Rank rank, const std::vector<int>& cpus, const std::function<int()>& body) {
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child < 0) return failure(Code::kSystem, Blame::kProcess, "fork of rank {}: {}", rank, std::strerror(errno));
@@ -49,7 +49,7 @@ Status RankProcesses::start(Rank rank, std::optional<int> cpu, const std::functi
     if (groups_) setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);  // the parent died before the line above
-    if (cpu) calibrate::pin_to(*cpu);
+    if (!cpus.empty()) calibrate::pin_to(cpus);
     const int code = body();
     std::fflush(nullptr);
     _exit(code);

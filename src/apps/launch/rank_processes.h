@@ -58,9 +58,9 @@ class RankProcesses {
 
   explicit RankProcesses(bool groups) : groups_(groups) {}
 
-  // Forks; the child calls body(), whose result is its exit code. Where `cpu` is given, it runs on that one alone.
+  // Forks; the child calls body(), whose result is its exit code. It runs on `cpus` alone, unless there are none.
   // Errors: kSystem.
-  Status start(Rank rank, std::optional<int> cpu, const std::function<int()>& body);
+  Status start(Rank rank, const std::vector<int>& cpus, const std::function<int()>& body);
   // Also to processes whose rank has ended already.
   void signal_all(int signal) const;
   // Is a process of these groups left?

@@ -55,6 +55,19 @@ Result<StagedOperations> stage_transfers(const std::vector<Operation>& operation
   return stage(together);
 }
 
+// The collectives from `first` on that follow each other on one stream, as one; how many.
+Result<std::size_t> stage_collectives(const std::vector<Operation>& operations, std::ptrdiff_t first,
+                                      std::vector<StagedOperations>& staged) {
+  const auto begin = operations.begin() + first;
+  const auto end = std::find_if_not(begin, operations.end(), [&](const Operation& o) {
+    return o.comm == begin->comm && o.stream == begin->stream && !o.transfer && !o.alone &&
+           o.comm->kernels == nullptr && !o.sum;
+  });
+  const auto count = std::max<std::size_t>(1, static_cast<std::size_t>(end - begin));
+  WEFT_TRY(staged.emplace_back(), stage({&*begin, count}));
+  return count;
+}
+
 // Before anything is queued. One per communicator: NCCL's promise, too.
 Status record_events(const std::vector<Operation>& operations) {
   std::set<const ncclComm*> recorded;
@@ -86,10 +99,12 @@ Status enqueue_all(std::vector<Operation> operations) {
   std::copy_if(operations.begin(), operations.end(), std::back_inserter(kernels), by_kernels);
   std::vector<StagedOperations> through_host;
   std::vector<ncclComm*> done;
+  const Operation* skipped = nullptr;  // up to here: staged with one before
   for (const Operation& o : operations) {
-    if (by_kernels(o) || o.alone) continue;
+    if (&o < skipped || by_kernels(o) || o.alone) continue;
     if (!o.transfer) {
-      WEFT_TRY(through_host.emplace_back(), stage({&o, 1}));
+      WEFT_TRY(const std::size_t together, stage_collectives(operations, &o - operations.data(), through_host));
+      skipped = &o + together;
     } else if (std::find(done.begin(), done.end(), o.comm) == done.end()) {
       done.push_back(o.comm);
       WEFT_TRY(through_host.emplace_back(), stage_transfers(operations, o.comm));

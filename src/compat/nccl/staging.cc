@@ -71,7 +71,11 @@ Transfer transfer_of(const Staged& s) {
 }
 
 Status carry_out(ncclComm& comm, const std::vector<Staged>& all) {
-  if (!all.front().operation.transfer) return comm.comm.run(request_of(all.front()));
+  if (!all.front().operation.transfer) {
+    std::vector<Request> requests;
+    for (const Staged& s : all) requests.push_back(request_of(s));
+    return requests.size() == 1 ? comm.comm.run(requests.front()) : comm.comm.run(std::span<const Request>(requests));
+  }
   std::vector<Transfer> transfers;
   for (const Staged& s : all) transfers.push_back(transfer_of(s));
   return comm.comm.exchange(transfers);

@@ -14,8 +14,9 @@ using StagedOperations = std::shared_ptr<std::vector<Staged>>;
 // which some may wait for these operations. Errors: of the arguments.
 Result<StagedOperations> stage(std::span<const Operation> together);
 
-// Puts them on their stream as one: a collective, or transfers. The stream waits until the communicator's thread has
-// carried them out. Data goes through pinned memory of the host where that does not reach the device's.
+// Puts them on their stream as one: collectives, of which small ones become one call, or transfers. The stream waits
+// until the communicator's thread has carried them out. Data goes through pinned memory of the host where that does not
+// reach the device's.
 Status enqueue(const StagedOperations& staged);
 
 // Puts work of the communicator's thread on a stream, which waits until it is done. Errors are the communicator's.

@@ -12,6 +12,7 @@
 #include "base/own_folder.h"
 #include "base/text.h"
 #include "net/bootstrap/handshake.h"
+#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/secret.h"
 #include "weft/interrupt.h"
 

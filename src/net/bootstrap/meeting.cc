@@ -152,6 +152,28 @@ Digest machine_identity(const std::string& node) {
 
 std::string Record::text() const { return fmt::format("process {} on {}, {}", pid, host, data.text()); }
 
+std::vector<Address> Record::all_rails() const {
+  std::vector<Address> all;
+  for (const Address& rail : rails)
+    if (rail.family != 0) {
+      all.push_back(rail);
+      all.back().port = data.port;
+    }
+  if (all.empty()) all.push_back(data);
+  return all;
+}
+
+bool Record::has_rail(const Address& address) const {
+  return rails[1].family == 0 ||
+         std::any_of(std::begin(rails), std::end(rails), [&](const Address& rail) { return rail.same_host(address); });
+}
+
+std::size_t Meeting::most_rails() const {
+  std::size_t most = 1;
+  for (const Record& r : ranks) most = std::max(most, r.all_rails().size());
+  return most;
+}
+
 bool Meeting::one_machine() const {
   return std::all_of(ranks.begin(), ranks.end(), [&](const Record& r) { return r.node == ranks.front().node; });
 }
@@ -217,10 +239,13 @@ Result<Meeting> meet(const Invitation& v) {
       Address here = local_address(fd.get());
       here.port = 0;
       if (!v.interface.empty()) {
-        WEFT_TRY(here, choose_interface(v.interface));
+        WEFT_TRY(const auto chosen, choose_interfaces(v.interface));
+        here = chosen.front().address;
+        for (std::size_t i = 0; i < chosen.size(); ++i) own.rails[i] = chosen[i].address;
       }
-      WEFT_TRY(UniqueFd listener, listen_on(here, v.ports));
-      own.data = local_address(listener.get());
+      own.data = here;
+      WEFT_TRY(UniqueFd listener, listen_on_rails(own.all_rails(), v.ports));
+      own.data.port = local_address(listener.get()).port;
       WEFT_TRY(own.member_port, member_port(here, v.ports));
       own.arbiter = v.arbiter;
       own.protection = v.protection;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/seal.h"
 #include "net/bootstrap/unique_id.h"
 
@@ -30,10 +31,13 @@ struct Record {
   std::uint8_t aes = 0;                      // its processor has instructions for AES
   std::uint8_t transport = 0;                // WEFT_TRANSPORT: its place in env::transports()
   std::uint8_t reserved = 0;
+  Address rails[kMostRails] = {};  // where it listens, too, if WEFT_IFACE means several; ports are as of `data`
 
   std::string text() const;  // "process 4711 on host, 10.0.0.1:4712"
+  std::vector<Address> all_rails() const;
+  bool has_rail(const Address& address) const;  // whatever the port
 };
-static_assert(sizeof(Record) == 148);
+static_assert(sizeof(Record) == 148 + kMostRails * sizeof(Address));
 
 // The meeting place of the ranks: a listening socket and the job's key. Every rank, the host's own included, joins with
 // meet(). Thread: one at a time; serve() may run on a thread of its own.
@@ -63,7 +67,7 @@ class Host {
 struct Invitation {
   UniqueId id;
   Rank rank = 0, ranks = 1;
-  std::string interface;  // listen for peers there; empty: at the address by which the host is reached
+  std::string interface;  // as WEFT_IFACE: listen for peers there; empty: at the address by which the host is reached
   std::string node;       // empty: this machine's identity
   Milliseconds timeout{30000};
   Milliseconds reach{0};                     // to reach the host; 0: as long
@@ -93,7 +97,8 @@ struct Meeting {
   std::shared_ptr<const Log> log = std::make_shared<const Log>();
 
   bool one_machine() const;
-  Sealing sealing() const;  // of connections between these ranks
+  std::size_t most_rails() const;  // that a rank has
+  Sealing sealing() const;         // of connections between these ranks
 };
 
 // Lets this process answer for the rank from now on: see member.h.

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -17,35 +16,13 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "net/bootstrap/interfaces.h"
 
 namespace weft::net::bootstrap {
 namespace {
 
 constexpr int kSilentSeconds = 10;
 constexpr int kBacklog = 4096;  // the kernel cuts it to net.core.somaxconn
-
-bool in_subnet(const Address& address, const Address& subnet, int bits) {
-  if (address.family != subnet.family) return false;
-  for (int i = 0; i < bits; ++i) {
-    const int mask = 0x80 >> i % 8;
-    if ((address.ip[i / 8] & mask) != (subnet.ip[i / 8] & mask)) return false;
-  }
-  return true;
-}
-
-std::string ip_text(const Address& a) {
-  char text[INET6_ADDRSTRLEN] = "none";
-  if (a.family != 0) inet_ntop(a.family == 4 ? AF_INET : AF_INET6, a.ip, text, sizeof text);
-  return text;
-}
-
-// An address without a port. False: not one.
-bool parse_ip(const std::string& text, Address& a) {
-  a = {};
-  if (inet_pton(AF_INET, text.c_str(), a.ip) == 1) return a.family = 4, true;
-  if (inet_pton(AF_INET6, text.c_str(), a.ip) == 1) return a.family = 6, true;
-  return false;
-}
 
 // BBR sends by a timer, also after another congestion control has taken over: only sockets that never had it are free
 // of that. Between ranks a timer's interrupt per packet costs more than the queues that BBR avoids (bench/results,
@@ -58,33 +35,6 @@ void avoid_bbr(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
 }
 
-struct Interface {
-  std::string name;
-  Address address;
-};
-
-// "eth*" is every name that begins so.
-bool is_called(const std::string& name, const std::string& wanted) {
-  return wanted.ends_with('*') ? name.starts_with(wanted.substr(0, wanted.size() - 1)) : name == wanted;
-}
-
-// The interfaces that are up, once per address. Empty also where the system does not report them.
-std::vector<Interface> interfaces() {
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, freeifaddrs);
-  std::vector<Interface> found;
-  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
-    if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0) continue;
-    const int family = i->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    sockaddr_storage storage{};
-    std::memcpy(&storage, i->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    found.push_back({i->ifa_name, address_of(storage)});
-  }
-  return found;
-}
-
 // Nonblocking, closed on exec; `error` is errno where it fails.
 Result<UniqueFd> listen_at(const Address& address, int& error) {
   sockaddr_storage storage;
@@ -93,6 +43,8 @@ Result<UniqueFd> listen_at(const Address& address, int& error) {
   if (!fd.open()) return socket_failure("socket for", address.text(), error = errno);
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const int only_v6 = 0;  // "any" of IPv6 stands for all rails
+  if (address.family == 6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_v6, sizeof only_v6);
   avoid_bbr(fd.get());
   // The opener of a connection speaks first: the kernel keeps connections without a word to itself.
   setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof kSilentSeconds);
@@ -109,8 +61,25 @@ bool Address::loopback() const {
   return family == 6 && std::memcmp(ip, kLoopback, 16) == 0;
 }
 
+std::string Address::ip_text() const {
+  char text[INET6_ADDRSTRLEN] = "none";
+  if (family != 0) inet_ntop(family == 4 ? AF_INET : AF_INET6, ip, text, sizeof text);
+  return text;
+}
+
 std::string Address::text() const {
-  return family == 6 ? fmt::format("[{}]:{}", ip_text(*this), port) : fmt::format("{}:{}", ip_text(*this), port);
+  return family == 6 ? fmt::format("[{}]:{}", ip_text(), port) : fmt::format("{}:{}", ip_text(), port);
+}
+
+bool Address::same_host(const Address& other) const {
+  return family == other.family && std::memcmp(ip, other.ip, sizeof ip) == 0;
+}
+
+bool parse_ip(const std::string& text, Address& a) {
+  a = {};
+  if (inet_pton(AF_INET, text.c_str(), a.ip) == 1) return a.family = 4, true;
+  if (inet_pton(AF_INET6, text.c_str(), a.ip) == 1) return a.family = 6, true;
+  return false;
 }
 
 Address address_of(const sockaddr_storage& from) {
@@ -126,6 +95,12 @@ Address address_of(const sockaddr_storage& from) {
     a.port = ntohs(v6.sin6_port);
     a.scope = static_cast<std::uint8_t>(v6.sin6_scope_id);
     std::memcpy(a.ip, &v6.sin6_addr, 16);
+    if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {  // of a socket that listens on both
+      a.family = 4;
+      a.scope = 0;
+      std::memmove(a.ip, a.ip + 12, 4);
+      std::memset(a.ip + 4, 0, 12);
+    }
   }
   return a;
 }
@@ -177,53 +152,6 @@ Address loopback() {
   return a;
 }
 
-std::vector<std::string> describe_interfaces(const std::string& wanted, const Address& used) {
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, freeifaddrs);
-  std::vector<std::string> lines;
-  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
-    if (i->ifa_addr == nullptr) continue;
-    const int family = i->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    sockaddr_storage storage{};
-    std::memcpy(&storage, i->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    const Address a = address_of(storage);
-    const bool same = a.family == used.family && std::memcmp(a.ip, used.ip, sizeof a.ip) == 0;
-    const std::string why =
-        same ? (wanted.empty() ? "used: the meeting place is reached by it" : "used: WEFT_IFACE names it")
-        : (i->ifa_flags & IFF_UP) == 0 ? "not used: it is down"
-        : !wanted.empty()              ? fmt::format("not used: WEFT_IFACE is {}", wanted)
-        : a.loopback()                 ? "not used: loopback reaches this host only"
-                                       : "not used: the meeting place is not reached by it";
-    lines.push_back(fmt::format("interface {} {}: {}", i->ifa_name, ip_text(a), why));
-  }
-  return lines;
-}
-
-Result<Address> choose_interface(const std::string& wanted) {
-  Address subnet;
-  int bits = -1;
-  if (const auto slash = wanted.find('/'); slash != std::string::npos) {
-    if (!parse_ip(wanted.substr(0, slash), subnet)) return bad_input("WEFT_IFACE: '{}' is no subnet", wanted);
-    WEFT_TRY(const auto n,
-             parse_integer("WEFT_IFACE: prefix length", wanted.substr(slash + 1), 0, subnet.family == 4 ? 32 : 128));
-    bits = static_cast<int>(n);
-  } else if (parse_ip(wanted, subnet)) {
-    bits = subnet.family == 4 ? 32 : 128;
-  }
-  std::string known;
-  Address best;
-  for (const auto& [name, a] : interfaces()) {
-    known += fmt::format("{}{} {}", known.empty() ? "" : ", ", name, ip_text(a));
-    const bool fits = bits >= 0 ? in_subnet(a, subnet, bits) : is_called(name, wanted);
-    if (fits && (best.family == 0 || (best.family == 6 && a.family == 4))) best = a;  // of a name: IPv4 first
-  }
-  if (best.family == 0) return bad_input("WEFT_IFACE: no interface '{}' is up; there are {}", wanted, known);
-  best.port = 0;
-  return best;
-}
-
 tl::unexpected<Error> socket_failure(const char* call, const std::string& where, int error) {
   if (error == EMFILE || error == ENFILE) {
     rlimit limit{};
@@ -255,19 +183,38 @@ Result<UniqueFd> listen_on(const Address& address, Ports ports) {
     auto listener = listen_at(at, error);
     if (listener || error != EADDRINUSE) return listener;
     if (at.port == ports.last)
-      return failure(Code::kSystem, Blame::kInput, "cannot listen on {}: every port of {} is in use", ip_text(address),
+      return failure(Code::kSystem, Blame::kInput, "cannot listen on {}: every port of {} is in use", address.ip_text(),
                      ports.text());
   }
 }
 
-Result<UniqueFd> start_connect(const Address& to) {
+namespace {
+
+// Packets leave by this address's interface, also where the routes would choose another in the same network; not to an
+// address of this machine, which only loopback reaches. Errors are those of connecting.
+void leave_by(int fd, const Address& from, const Address& to) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
   sockaddr_storage storage;
-  const socklen_t length = to_sockaddr(to, storage);
+  const socklen_t length = to_sockaddr(from, storage);
+  (void)bind(fd, reinterpret_cast<sockaddr*>(&storage), length);
+  const std::string name = interface_with(to).empty() ? interface_with(from) : "";
+  if (!name.empty()) setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name.data(), static_cast<socklen_t>(name.size()));
+}
+
+}  // namespace
+
+Result<UniqueFd> start_connect(const Address& to, const Address& from) {
+  Address scoped = to;
+  if (from.scope != 0) scoped.scope = from.scope;  // of a link-local address: this machine's number, not the peer's
+  sockaddr_storage storage;
+  const socklen_t length = to_sockaddr(scoped, storage);
   UniqueFd fd(socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.open()) return socket_failure("socket to", to.text(), errno);
   const int on = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   avoid_bbr(fd.get());
+  if (from.family != 0) leave_by(fd.get(), from, to);
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&storage), length) != 0 && errno != EINPROGRESS)
     return socket_failure("cannot connect to", to.text(), errno);
   return fd;
@@ -315,15 +262,9 @@ bool leaves_by_adapter(int fd) {
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return false;
-  const Address there = address_of(storage);
-  const auto is_ip_of = [](const Address& a, const Address& b) {
-    return a.family == b.family && std::memcmp(a.ip, b.ip, sizeof a.ip) == 0;
-  };
-  const auto all = interfaces();
-  if (std::any_of(all.begin(), all.end(), [&](const Interface& i) { return is_ip_of(i.address, there); })) return false;
-  return std::any_of(all.begin(), all.end(), [&](const Interface& i) {
-    return is_ip_of(i.address, here) && access(fmt::format("/sys/class/net/{}/device", i.name).c_str(), F_OK) == 0;
-  });
+  if (!interface_with(address_of(storage)).empty()) return false;
+  const std::string name = interface_with(here);
+  return !name.empty() && access(fmt::format("/sys/class/net/{}/device", name).c_str(), F_OK) == 0;
 }
 
 Result<UniqueFd> accept_from(int listener) {

@@ -24,7 +24,9 @@ struct Address {
 
   bool operator==(const Address&) const = default;
   bool loopback() const;
-  std::string text() const;  // "10.0.0.1:4711", "[::1]:4711"
+  bool same_host(const Address& other) const;  // whatever the ports
+  std::string text() const;                    // "10.0.0.1:4711", "[::1]:4711"
+  std::string ip_text() const;                 // "10.0.0.1"
 };
 static_assert(sizeof(Address) == 20);
 
@@ -35,11 +37,8 @@ socklen_t to_sockaddr(const Address& address, sockaddr_storage& to);
 Result<Address> parse_address(const std::string& what, const std::string& text);
 Result<Address> resolve(const std::string& what, const std::string& host, std::uint16_t port);
 
-// The address of this machine to listen on: of the interface of this name ("eth0", "eth*"), or in this subnet
-// ("10.1.0.0/16", "fd00::/8"); the port is 0. Errors (bad input): none such, with those that there are.
-Result<Address> choose_interface(const std::string& wanted);
-// For the log: every interface with its address, and why it is used or not. `wanted`: WEFT_IFACE, or empty.
-std::vector<std::string> describe_interfaces(const std::string& wanted, const Address& used);
+// An address without a port. False: the text is none.
+bool parse_ip(const std::string& text, Address& a);
 Address loopback();
 
 // Where a socket may listen whose port is of no account, first to last; 0: the system's choice.
@@ -53,8 +52,9 @@ Result<Ports> parse_ports(const std::string& what, const std::string& text);
 // Nonblocking, closed on exec. Port 0 is the first of `ports` that is free. Errors: kSystem with the address, or with
 // ports that are all in use; kNoResources if no descriptor is left, with what to raise.
 Result<UniqueFd> listen_on(const Address& address, Ports ports = {});
-Result<UniqueFd> start_connect(const Address& to);  // succeeds or fails later: see connect_error
-int connect_error(int fd);                          // 0: connected or still trying
+// Succeeds or fails later: see connect_error. `from`: leaves by the interface of that address, unless its family is 0.
+Result<UniqueFd> start_connect(const Address& to, const Address& from = {});
+int connect_error(int fd);  // 0: connected or still trying
 Address local_address(int fd);
 // Does what a connection sends leave by an adapter, which reads memory without the processor's help? False where the
 // peer is on this machine, behind a virtual link (veth, bridge, tunnel), or nothing is known.

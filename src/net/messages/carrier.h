@@ -26,6 +26,11 @@ class Receiver {
   // Whether some rank has said that the communicator is broken. Callers may use the memory of failed calls again, so
   // bytes that were read from a peer's memory may then be others than those that it sent.
   virtual bool broken() const { return false; }
+  // A connection of several is lost. The part of a message that was coming in by it comes again.
+  virtual void forget(Rank, const Frame&) {}
+  virtual void lost(Rank, int /*lane*/, const std::string& /*why*/) {}
+  // … and both ends know what has come on it: it may be made anew.
+  virtual void reopen(Rank, int /*lane*/) {}
 
  protected:
   ~Receiver() = default;
@@ -44,6 +49,12 @@ class Carrier {
   // A connection on which both ends have proved the job's key by `greeting`.
   virtual void attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstrap::Handshake& greeting) = 0;
   virtual bool attached(Rank peer, int lane) const = 0;
+  // Does a peer stay while one of its connections is there?
+  virtual bool outlives_lanes() const { return false; }
+  // How often that connection has been lost: one that is made anew says so, for neither end takes an old one for it.
+  virtual std::uint32_t losses(Rank, int /*lane*/) const { return 0; }
+  // What each connection has carried, for the log; empty: nothing is known.
+  virtual std::string describe_lanes(Rank) const { return {}; }
 
   // Sends now what the peer's connection takes, unless more follows; the rest waits. So does everything before the
   // connection is there.

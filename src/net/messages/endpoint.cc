@@ -55,6 +55,9 @@ Endpoint::~Endpoint() {
   if (!broken_)
     for (const Rank r : known_)
       if (listens(r)) control(r, FrameKind::kBye, 0, peer(r).sent);
+  if (carrier_->outlives_lanes() && meeting_.log->writes(LogLevel::kInfo, LogPart::kNet))
+    for (const Rank r : known_)
+      if (r < ranks_ && r != rank_) meeting_.log->info(LogPart::kNet, "to rank {}: {}", r, carrier_->describe_lanes(r));
   carrier_->leave(std::min<Clock::duration>(timeout_, std::chrono::seconds(broken_ ? 1 : 5)));
 }
 
@@ -70,6 +73,8 @@ Endpoint::Peer& Endpoint::peer(Rank r) {
   auto& p = peers_[static_cast<std::size_t>(r)];
   if (!p) [[unlikely]] {
     p = std::make_unique<Peer>();
+    if (carrier_ && carrier_->outlives_lanes())
+      for (Stream& s : p->streams) s.rails = meeting_.most_rails();
     known_.push_back(r);
   }
   return *p;

@@ -135,6 +135,9 @@ class Endpoint final : public Receiver {
   void damaged(Rank peer, const std::string& what) override;
   void ended(Rank peer, const std::string& reason) override;
   bool broken() const override;
+  void forget(Rank peer, const Frame& frame) override;
+  void lost(Rank peer, int lane, const std::string& why) override;
+  void reopen(Rank peer, int lane) override;
 
  private:
   // A connection that is being made, by this rank or by a peer.
@@ -176,6 +179,8 @@ class Endpoint final : public Receiver {
   // False: it cannot be opened.
   bool start_opening(Rank r, int lane);
   void retry_openings();
+  // A connection could not be made. It is tried again where the peer has, or may get, others.
+  void opening_failed(Rank r, int lane, const std::string& why);
   bool has_place_for_guest();
   bool progress_openings();
   bool progress_guests();
@@ -185,6 +190,8 @@ class Endpoint final : public Receiver {
   bool progress_guest(Opening& guest);
   void drop_own_opening(Rank r, int lane);
   bool own_opening(Rank r, int lane) const;
+  // From which of this rank's rails to which of the peer's.
+  bootstrap::Route route_to(Rank r, int lane) const;
   void tell_broken(Rank r, const Broken& by);
   void fail(Code code, Blame blame, Rank culprit, const std::string& message);
 
@@ -258,7 +265,8 @@ class Endpoint final : public Receiver {
   };
   std::vector<Retry> retries_;
   Clock::time_point listened_{};  // for guests, last
-  std::vector<Rank> owed_;        // peers to whom slots are to be given back
+  Clock::time_point meeting_time_ = Clock::now();
+  std::vector<Rank> owed_;  // peers to whom slots are to be given back
   std::optional<Error> failure_;
   bool stirred_ = false;
   bool broken_ = false;

@@ -21,6 +21,8 @@ constexpr std::chrono::seconds kGreetingTime{5};
 constexpr std::chrono::milliseconds kSilentTime{50};  // then a guest that has said nothing may have to make place
 constexpr std::chrono::milliseconds kRetryAfter{20};
 constexpr std::chrono::microseconds kListenEvery{100};
+constexpr std::uint32_t kLaneBits = 8;  // of a claim's detail; above: how often the connection has been lost
+constexpr std::chrono::milliseconds kRailTime{1000};  // until a connection that is lost or not made is tried again
 // More guests than this are strangers, most likely: each costs a system call per look, so looks become rare.
 constexpr std::size_t kCrowd = 8;
 constexpr std::chrono::microseconds kCrowdEvery{1000};
@@ -42,20 +44,52 @@ void Endpoint::open_connections(Rank r) {
 }
 
 bool Endpoint::start_opening(Rank r, int lane) {
-  auto fd = bootstrap::start_connect(record_of(r).data);
+  const bootstrap::Route route = route_to(r, lane);
+  auto fd = bootstrap::start_connect(route.to, route.from);
   if (!fd) {
     if (fd.error().code == Code::kNoResources)
       fail(fd.error().code, fd.error().blame, -1, fd.error().message);
     else
-      ended(r, fd.error().message);
-    return false;
+      opening_failed(r, lane, fd.error().message);
+    return carrier_->outlives_lanes() && end_of(r).empty();
   }
-  const Claim claim{.purpose = bootstrap::kData, .from = rank_, .to = r, .detail = static_cast<std::uint32_t>(lane)};
+  const std::uint32_t detail = static_cast<std::uint32_t>(lane) | carrier_->losses(r, lane) << kLaneBits;
+  const Claim claim{.purpose = bootstrap::kData, .from = rank_, .to = r, .detail = detail};
   openings_.push_back(
       {std::move(*fd), Handshake(Handshake::Role::kOpener, meeting_.key, claim), r, lane, Clock::now(), true});
   epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.ptr = nullptr}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, openings_.back().fd.get(), &event);
   return true;
+}
+
+bootstrap::Route Endpoint::route_to(Rank r, int lane) const {
+  const bootstrap::Record peer = record_of(r);
+  if (!carrier_->outlives_lanes() || rank_ >= ranks_ || r == node_) return {.to = peer.data};
+  return bootstrap::route_of(meeting_.ranks[static_cast<std::size_t>(rank_)].all_rails(), peer.all_rails(), lane);
+}
+
+void Endpoint::opening_failed(Rank r, int lane, const std::string& why) {
+  const auto others = [&] {
+    return peer(r).all_attached || std::any_of(openings_.begin(), openings_.end(), [&](const Opening& o) {
+             return o.fd.open() && o.peer == r && o.lane != lane;
+           });
+  };
+  const bool first = Clock::now() - meeting_time_ < kRailTime;
+  if (!carrier_->outlives_lanes() || !(first || others())) return ended(r, why);
+  meeting_.log->info(LogPart::kFault, "connection {} to rank {} cannot be made: {}", lane, r, why);
+  retries_.push_back({r, lane, Clock::now() + kRailTime});
+}
+
+void Endpoint::forget(Rank r, const Frame& frame) { stream(r, frame.strand).forget(frame); }
+
+void Endpoint::lost(Rank r, int lane, const std::string& why) {
+  const bootstrap::Route route = route_to(r, lane);
+  meeting_.log->warn(LogPart::kNet, "connection {} with {}{} is lost ({}); its messages go over the others", lane,
+                     describe(r), route.text(), why);
+}
+
+void Endpoint::reopen(Rank r, int lane) {
+  if (rank_ < r) retries_.push_back({r, lane, Clock::now() + kRailTime});
 }
 
 // A connection that breaks before its greeting is over may have had to make place for others: it is tried again, for as
@@ -96,13 +130,14 @@ void Endpoint::attach(Opening& opening, bool own) {
   const Rank r = opening.peer;
   Peer& p = peer(r);
   if (meeting_.log->writes(LogLevel::kInfo, LogPart::kNet))
-    meeting_.log->info(LogPart::kNet, "connection {} with {} is there, opened by {}", opening.lane, describe(r),
-                       own ? "this rank" : "it");
+    meeting_.log->info(LogPart::kNet, "connection {} with {}{} is there, opened by {}", opening.lane, describe(r),
+                       bootstrap::text_of_route(opening.fd.get()), own ? "this rank" : "it");
   carrier_->attach(r, opening.lane, std::move(opening.fd), opening.handshake);
   peer_end_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
   p.started = true;
   p.all_attached = true;
-  for (int lane = 0; lane < carrier_->lanes(); ++lane) p.all_attached &= carrier_->attached(r, lane);
+  if (!carrier_->outlives_lanes())
+    for (int lane = 0; lane < carrier_->lanes(); ++lane) p.all_attached &= carrier_->attached(r, lane);
   if (by_ && p.all_attached) tell_broken(r, *by_);
 }
 
@@ -120,6 +155,9 @@ bool Endpoint::progress_guests() {
       break;
     }
     if (!fd->open()) break;
+    if (rank_ < ranks_ &&
+        !meeting_.ranks[static_cast<std::size_t>(rank_)].has_rail(bootstrap::local_address(fd->get())))
+      continue;  // by an interface that is not to be used
     epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd->get(), &event);
     guests_.push_back(
@@ -137,9 +175,12 @@ bool Endpoint::progress_openings() {
     Opening& o = openings_[i];
     if (!o.fd.open()) continue;
     if (o.connecting) {
-      if (const int error = bootstrap::connect_error(o.fd.get()); error != 0) {
-        ended(o.peer, fmt::format("it does not listen any more: {}", std::strerror(error)));
+      const int error = bootstrap::connect_error(o.fd.get());
+      const bool slow = carrier_->outlives_lanes() && Clock::now() - o.since > 2 * kRailTime;
+      if (error != 0 || (slow && !is_ready(o.fd.get(), POLLOUT))) {
         o.fd.reset();
+        opening_failed(o.peer, o.lane,
+                       error != 0 ? fmt::format("it does not listen any more: {}", std::strerror(error)) : "no answer");
         continue;
       }
       if (!is_ready(o.fd.get(), POLLOUT)) continue;
@@ -156,7 +197,10 @@ bool Endpoint::progress_openings() {
                            o.handshake.problem());
         retries_.push_back({o.peer, o.lane, Clock::now() + kRetryAfter});
       } else if (o.handshake.refused() != bootstrap::kRefusedDuplicate) {
-        ended(o.peer, o.handshake.problem());
+        // A rail's address may be another host's, too, or this one's: bridges of containers have the same everywhere.
+        opening_failed(o.peer, o.lane, o.handshake.problem());
+      } else if (carrier_->outlives_lanes()) {  // or that it does not know yet that the connection was lost
+        retries_.push_back({o.peer, o.lane, Clock::now() + kRailTime});
       }
       o.fd.reset();
     }
@@ -171,13 +215,15 @@ bool Endpoint::progress_guest(Opening& o) {
   o.handshake.advance(o.fd.get());
   if (o.handshake.proved() && o.peer < 0) {
     const Claim& c = o.handshake.claim();
+    const std::uint32_t lane = c.detail & ((1U << kLaneBits) - 1);
     if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= ranks() || c.from == rank_ ||
-        c.detail >= static_cast<std::uint32_t>(carrier_->lanes())) {
+        lane >= static_cast<std::uint32_t>(carrier_->lanes())) {
       o.handshake.refuse(bootstrap::kRefusedRanks);
     } else {
       o.peer = c.from;
-      o.lane = static_cast<int>(c.detail);
-      const bool taken = carrier_->attached(o.peer, o.lane);
+      o.lane = static_cast<int>(lane);
+      const bool taken =
+          carrier_->attached(o.peer, o.lane) || carrier_->losses(o.peer, o.lane) != c.detail >> kLaneBits;
       if (taken || (own_opening(o.peer, o.lane) && rank_ < o.peer)) {
         o.handshake.refuse(bootstrap::kRefusedDuplicate);
       } else {

@@ -96,6 +96,15 @@ bool Stream::arrived(const Frame& f, const std::byte* at) {
   return f.number == taken_ + 1;
 }
 
+void Stream::forget(const Frame& f) {
+  if (f.number <= taken_ || f.number > taken_ + kMostUnderWay) return;
+  Incoming& in = message(f.number);
+  std::erase_if(in.stripes, [&](const Range& r) { return r.begin == f.offset; });
+  if (in.striped && !in.stripes.empty()) return;
+  in.total = -1;
+  in.begun = in.received > 0;
+}
+
 const std::byte* Stream::settle(Range part, std::byte* target) {
   Incoming& in = head();
   target_ = nullptr;

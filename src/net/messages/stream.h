@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -30,6 +31,7 @@ struct Incoming {
 // any frame of the strand that comes back. Counters only grow.
 class Stream {
  public:
+  std::uint64_t rails = 1;  // that share the messages under way: each as many as one alone, up to kMostUnderWay
   std::uint64_t signals_sent = 0;
   std::uint64_t signals_came = 0, signals_taken = 0;
   // Signal `number` of the peer has come, sent in a call with this tag.
@@ -49,7 +51,8 @@ class Stream {
   // Whether there is room for one more message of `bytes`.
   bool has_room(Bytes bytes) const {
     const std::uint64_t under_way = sent_ - taken_by_peer_;
-    return under_way < kSlots || (under_way < kMostUnderWay && bytes_under_way_ + bytes <= kSmallUnderWay);
+    return under_way < std::min<std::uint64_t>(kSlots * rails, kMostUnderWay) ||
+           (under_way < kMostUnderWay && bytes_under_way_ + bytes <= kSmallUnderWay);
   }
   // Notes that a message of `bytes` has been sent whole.
   void note_sent(Bytes bytes);
@@ -81,6 +84,8 @@ class Stream {
   std::byte* place(const Frame& frame, Blocks& blocks);
   // True: it is of the next message.
   bool arrived(const Frame& frame, const std::byte* at);
+  // A part that began to come will come again, from its first byte.
+  void forget(const Frame& frame);
   // Requires: found. Where the part can be read in one piece: at its target, if some of it went there, else in its
   // block.
   const std::byte* settle(Range part, std::byte* target);

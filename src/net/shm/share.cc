@@ -145,9 +145,15 @@ void Share::free(const Room& room) {
   if (clear(mapping_->segment.base() + room.place, room.bytes)) rooms_.release(room.place);
 }
 
+std::uint64_t bytes_touched(Rank ranks) {
+  // Tail and head, a page of a line protocol's slots, and a page of the other ring.
+  constexpr std::uint64_t kSmall = 12 << 10;
+  const auto n = static_cast<std::uint64_t>(ranks), near = std::min(n, static_cast<std::uint64_t>(kNear));
+  return n * (near * sizeof(memory::Connection) + (n - near) * kSmall + memory::kScratchBytes) + (1 << 20);
+}
+
 Status check_free(std::uint64_t free_bytes, Rank ranks) {
-  const auto n = static_cast<std::uint64_t>(ranks);
-  const std::uint64_t wanted = n * n * sizeof(memory::Connection) + n * memory::kScratchBytes + (1 << 20);
+  const std::uint64_t wanted = bytes_touched(ranks);
   if (free_bytes >= wanted) return {};
   return failure(Code::kNoResources, Blame::kProcess,
                  "/dev/shm has {} MiB free, {} ranks need {} MiB; enlarge it (docker: --shm-size)", free_bytes >> 20,

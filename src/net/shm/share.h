@@ -87,8 +87,13 @@ class Share {
   std::vector<Left> left_;
 };
 
-// Whether /dev/shm, with `free_bytes` free, holds what `ranks` touch when one strand between each two is in full use.
-// Touching a page that it has no room for kills the process, so ask first.
+// What `ranks` touch: one strand in full use between each rank and kNear peers, as many as trees, rings and log steps
+// have; between all others what small messages touch. All-to-all exchanges of large messages touch more: of every pair
+// as much as they send, up to a connection.
+inline constexpr Rank kNear = 64;
+std::uint64_t bytes_touched(Rank ranks);
+// Whether /dev/shm, with `free_bytes` free, holds that. Touching a page that it has no room for kills the process, so
+// ask first.
 Status check_free(std::uint64_t free_bytes, Rank ranks);
 
 }  // namespace weft::net::shm

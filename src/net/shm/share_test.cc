@@ -87,5 +87,14 @@ TEST(Share, LargeGroupsAreOfferedAnEighthAndWhatTheyDoNotNeedIsFree) {
   EXPECT_EQ(next.place, room.place + static_cast<Bytes>(Segment::total_bytes(1, 0)));
 }
 
+// 64 ranks touch every pair's connection; of 512 only a bounded number per rank.
+TEST(SharedMemory, GrowsWithTheRanksAndNotWithTheirPairs) {
+  const auto of = [](Rank ranks) { return static_cast<double>(bytes_touched(ranks)) / ranks; };
+  EXPECT_GT(of(64), 1.8 * of(32));
+  EXPECT_LT(of(512), 1.5 * of(64));
+  EXPECT_TRUE(check_free(std::uint64_t{20} << 30, 512));
+  EXPECT_FALSE(check_free(std::uint64_t{4} << 30, 512));
+}
+
 }  // namespace
 }  // namespace weft::net::shm

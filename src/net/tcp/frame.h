@@ -20,6 +20,14 @@ inline constexpr std::uint16_t kFrameMagic = 0xf177;
 
 inline constexpr std::uint16_t kHeld = 1;  // the sender waits until this frame has been received
 inline constexpr std::uint16_t kBare = 2;  // only `received`; the frame means nothing
+inline constexpr std::uint16_t kLost = 4;  // with kBare: the frame says that another connection is lost, see Loss
+
+// What a rank says of a connection that is lost to it, over another one: its lane, how often that was lost before, and
+// how many of its frames have come whole. The others are sent again, over other connections.
+struct Loss {
+  std::uint16_t lane = 0;
+  std::uint32_t before = 0, received = 0;
+};
 
 struct Header {
   std::uint16_t magic = kFrameMagic;

@@ -12,23 +12,28 @@ constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one co
 
 }  // namespace
 
-Sockets::Sockets(std::size_t ranks, int lanes, ZeroCopy zero_copy, const bootstrap::Sealing& sealing,
+Sockets::Sockets(std::size_t ranks, int lanes, bool rails, ZeroCopy zero_copy, const bootstrap::Sealing& sealing,
                  std::chrono::milliseconds timeout, messages::Receiver& receiver, int epoll)
     : lanes_(lanes),
+      rails_(rails),
       zero_copy_(zero_copy),
       sealing_(sealing),
       timeout_(timeout),
       receiver_(receiver),
       epoll_(epoll),
-      peers_(ranks) {}
+      peers_(ranks),
+      ways_(rails ? ranks : 0) {}
 
 Sockets::Wires& Sockets::wires(Rank peer) {
   Wires& own = peers_[static_cast<std::size_t>(peer)];
-  if (own.empty()) [[unlikely]]
-    for (int lane = 0; lane < lanes_; ++lane)
-      all_.push_back(own.emplace_back(std::make_unique<Wire>(peer, zero_copy_ == ZeroCopy::kNever ? nullptr : &splicer_,
-                                                             sealing_.on() ? &sealed_ : nullptr))
-                         .get());
+  if (!own.empty()) [[likely]]
+    return own;
+  Splicer* const splicer = zero_copy_ == ZeroCopy::kNever || rails_ ? nullptr : &splicer_;
+  for (int lane = 0; lane < lanes_; ++lane)
+    all_.push_back(own.emplace_back(std::make_unique<Wire>(peer, splicer, sealing_.on() ? &sealed_ : nullptr,
+                                                           rails_ ? &journal_ : nullptr))
+                       .get());
+  if (rails_) ways_[static_cast<std::size_t>(peer)].lanes.resize(static_cast<std::size_t>(lanes_));
   return own;
 }
 
@@ -40,16 +45,22 @@ void Sockets::attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstra
   if (sealing_.on()) wire.seal_by(sealing_, greeting);
   wire.attach(std::move(fd), timeout_);
   note_busy(wire);
+  if (!rails_) return;
+  Way& way = ways_[static_cast<std::size_t>(peer)];
+  if (way.attached == messages::Clock::time_point{}) way.attached = messages::Clock::now();
 }
 
 bool Sockets::attached(Rank peer, int lane) const {
   const Wires& own = peers_[static_cast<std::size_t>(peer)];
-  return !own.empty() && own[static_cast<std::size_t>(lane)]->attached();
+  if (own.empty()) return false;
+  const bool lost = rails_ && ways_[static_cast<std::size_t>(peer)].lanes[static_cast<std::size_t>(lane)].lost;
+  return lost || own[static_cast<std::size_t>(lane)]->attached();  // a lost one makes place when both ends know
 }
 
 void Sockets::send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) {
   Wires& own = wires(peer);
   const Bytes bytes = frame.length;
+  if (rails_) return send_by_rates(peer, frame, payload, block, more_follows);
   if (lanes_ == 1 || bytes < kStripeFrom || (frame.flags & messages::kEnd) == 0 || frame.offset > 0) {
     own[0]->send(frame, payload, block, more_follows);
     return note_busy(*own[0]);
@@ -83,6 +94,7 @@ void Sockets::confirm() {
 
 Rank Sockets::unsettled() {
   confirm();
+  if (rails_) find_silent();
   std::erase_if(busy_, [](Wire* wire) { return wire->flush() || wire->ended(); });
   return busy_.empty() ? -1 : busy_.front()->peer();
 }
@@ -111,12 +123,24 @@ bool Sockets::drain(Wire& wire) {
   const bool owed = wire.owes_confirmation();
   const bool moved = wire.receive(receiver_);
   if (!owed && wire.owes_confirmation()) owing_.push_back(&wire);
+  if (rails_) {
+    const int lane = lane_of(wire);
+    for (const Loss& loss : wire.take_reports()) note_reported(wire.peer(), loss);
+    if (ways_[static_cast<std::size_t>(wire.peer())].lanes[static_cast<std::size_t>(lane)].lost) return moved;
+    if (wire.broke() && other(wire.peer(), lane) != nullptr) {
+      lose(wire.peer(), lane, wire.end_reason());
+      return true;
+    }
+  }
   if (!wire.ended()) return moved;
   if (wire.attached()) epoll_ctl(epoll_, EPOLL_CTL_DEL, wire.fd(), nullptr);
   // One that was closed may have left others unread, with the goodbye or what was sent before it.
   const Wires& all = wires(wire.peer());
   const auto open = [](const auto& w) { return w->attached() && !w->ended(); };
-  if (wire.broke() || std::none_of(all.begin(), all.end(), open)) receiver_.ended(wire.peer(), wire.end_reason());
+  if (!wire.broke() && std::any_of(all.begin(), all.end(), open)) return moved;
+  if (rails_)
+    for (const auto& w : all) w->forget();
+  receiver_.ended(wire.peer(), wire.end_reason());
   return moved;
 }
 
@@ -132,6 +156,7 @@ bool Sockets::pump(Rank peer) {
 bool Sockets::pump_all() {
   bool moved = false;
   confirm();
+  if (rails_) find_silent();
   for (Wire* wire : busy_) wire->flush();
   std::erase_if(busy_, [](Wire* wire) { return wire->idle() || wire->ended(); });
   for (std::size_t i = 0; i < all_.size(); ++i)
@@ -141,6 +166,7 @@ bool Sockets::pump_all() {
 
 bool Sockets::may_sleep() {
   confirm();  // a peer may sleep until then
+  if (rails_) find_silent();
   for (Wire* wire : all_) {
     if (!wire->attached() || wire->ended()) continue;
     if (wire->holds_bytes()) return false;
@@ -159,6 +185,8 @@ void Sockets::woken(void* what) {
 }
 
 void Sockets::leave(messages::Clock::duration longest) {
+  const auto deadline = messages::Clock::now() + longest;
+  if (rails_) settle_before_leaving(deadline);
   std::vector<Wire*> open;
   for (Wire* wire : all_) {
     if (!wire->attached() || wire->ended()) continue;
@@ -166,7 +194,6 @@ void Sockets::leave(messages::Clock::duration longest) {
     wire->flush();
     shutdown(wire->fd(), SHUT_WR);
   }
-  const auto deadline = messages::Clock::now() + longest;
   for (;;) {
     std::erase_if(open, [](Wire* wire) { return bootstrap::delivered(wire->fd()); });
     if (open.empty() || messages::Clock::now() >= deadline) return;

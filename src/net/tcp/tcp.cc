@@ -1,5 +1,7 @@
 #include "net/tcp/tcp.h"
 
+#include <algorithm>
+
 namespace weft::net::tcp {
 
 fabric::Capabilities capabilities() { return messages::capabilities("tcp"); }
@@ -10,8 +12,11 @@ std::unique_ptr<messages::World> open(bootstrap::Meeting meeting, Rank rank, con
   can.aggregation = meeting.ranks.front().aggregation_port != 0;
   const std::size_t ends = meeting.ranks.size() + 1;  // a node that sums messages among them
   const bootstrap::Sealing sealing = meeting.sealing();
+  constexpr int kMostLanes = 16;
+  const int rails = static_cast<int>(meeting.most_rails());
+  const int lanes = std::min(options.sockets * rails, std::max(kMostLanes, rails));
   const auto make_carrier = [&](messages::Receiver& receiver, int epoll) {
-    return std::make_unique<Sockets>(ends, options.sockets, options.zero_copy, sealing, limits.timeout, receiver,
+    return std::make_unique<Sockets>(ends, lanes, rails > 1, options.zero_copy, sealing, limits.timeout, receiver,
                                      epoll);
   };
   std::unique_ptr<messages::Aggregator> node;

@@ -7,7 +7,7 @@
 namespace weft::net::tcp {
 
 struct Options {
-  int sockets = 1;  // connections per pair of ranks; large messages are spread over them
+  int sockets = 1;  // connections per pair of ranks and rail; large messages are spread over them
   ZeroCopy zero_copy = ZeroCopy::kByAdapter;
   messages::Aggregator::FoldOf fold_of = nullptr;  // needed where this process has the node that sums messages
 };

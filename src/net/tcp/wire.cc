@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kSpliceFrom =
     48 << 10;  // below, waiting for the peer costs more than a copy (bench/results, tcp)
 
+constexpr std::uint32_t kConfirmEvery = 16;  // with a journal: frames that stay at the sender at the most
+
 constexpr std::uint32_t kNear = 200;    // microseconds to and fro
 constexpr int kNearBuffer = 512 << 10;  // measured: bench/results, tcp
 
@@ -51,7 +53,7 @@ void Wire::end(const std::string& reason) {
   if (ended_) return;
   ended_ = true;
   end_reason_ = reason;
-  drop_queue();
+  if (journal_ == nullptr) drop_queue();
 }
 
 void Wire::reset(const std::string& reason) {
@@ -77,7 +79,7 @@ ssize_t Wire::write_some(const iovec* parts, int count) {
 // What the peer sent before may still be there to be read: receive() finds the end.
 ssize_t Wire::write_failed() {
   if (errno != EPIPE && errno != ECONNRESET) end(std::strerror(errno));
-  drop_queue();
+  if (journal_ == nullptr) drop_queue();
   return -1;
 }
 
@@ -91,11 +93,22 @@ void Wire::number(Header& header) {
   header.sequence = ++frames_sent_;
   header.received = frames_received_ - (in_payload_ ? 1 : 0);
   owes_confirmation_ = false;
+  since_confirmed_ = 0;
   tcp::seal(header);
 }
 
 void Wire::send(const Frame& frame, const std::byte* payload, Block block, bool more_follows) {
   Outgoing out{.header = {.frame = frame}, .payload = payload, .block = std::move(block)};
+  carried_ += frame.length;
+  if (journal_ != nullptr && frame.length > 0 && !out.block) {
+    if (frame.length >= kSpliceFrom) {
+      out.header.flags = kHeld;
+    } else {  // a copy costs less than waiting until the peer has it
+      out.block = journal_->take();
+      std::memcpy(out.block.data(), payload, frame.length);
+      out.payload = out.block.data();
+    }
+  }
   if (splicer_ != nullptr && frame.length >= kSpliceFrom) out.header.flags = kHeld;
   if (frame.length > 0 && sealed_ == nullptr) out.header.payload_crc = crc32c(0, payload, frame.length);
   send(std::move(out), more_follows);
@@ -106,10 +119,10 @@ void Wire::confirm() {
 }
 
 void Wire::send(Outgoing out, bool more_follows) {
-  if (ended_) return;
+  if (ended_ && journal_ == nullptr) return;
   if (sealed_ == nullptr || sealer_) number(out.header);  // else when the connection has a key
   if (sealer_) seal(out);
-  if (!attached() || wants_output() || more_follows || out.held()) {
+  if (!attached() || wants_output() || more_follows || out.held() || journal_ != nullptr) {
     queue_.push_back(std::move(out));
     if (!more_follows) flush();
     return;
@@ -131,6 +144,10 @@ void Wire::seal(Outgoing& out) {
   Block encrypted = sealer_->encrypts() ? sealed_->take() : Block();
   sealer_->seal(out.payload, bytes, encrypted.data(), out.seals->tail.data());
   if (!encrypted) return;
+  if (journal_ != nullptr) {
+    out.plain = out.payload;
+    out.plain_block = std::move(out.block);
+  }
   out.payload = encrypted.data();
   out.block = std::move(encrypted);
 }
@@ -202,7 +219,7 @@ void Wire::advance(std::size_t bytes) {
 // Forgets what has been sent and is not read any more.
 void Wire::retire() {
   const auto is_read = [&](const Outgoing& o) {
-    return o.held() && static_cast<std::int32_t>(confirmed_ - o.header.sequence) < 0;
+    return (o.held() || journal_ != nullptr) && static_cast<std::int32_t>(confirmed_ - o.header.sequence) < 0;
   };
   while (gone_ > 0 && !is_read(queue_.front())) {
     queue_.pop_front();
@@ -212,7 +229,8 @@ void Wire::retire() {
 
 bool Wire::touches(const std::byte* begin, const std::byte* end) const {
   return std::any_of(queue_.begin(), queue_.end(), [&](const Outgoing& o) {
-    return o.reads_caller() && o.payload < end && begin < o.payload + o.header.frame.length;
+    const std::byte* const at = o.plain != nullptr ? o.plain : o.payload;
+    return o.reads_caller() && at < end && begin < at + o.header.frame.length;
   });
 }
 
@@ -317,7 +335,12 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
     begin_ += head_bytes();
     confirmed_ = header_.received;
     retire();
+    if ((header_.flags & kLost) != 0)
+      reports_.push_back({static_cast<std::uint16_t>(header_.frame.tag),
+                          static_cast<std::uint32_t>(header_.frame.tag >> 32),
+                          static_cast<std::uint32_t>(header_.frame.number)});
     if ((header_.flags & kBare) != 0) return true;
+    if (journal_ != nullptr && ++since_confirmed_ >= kConfirmEvery) owes_confirmation_ = true;
     if (header_.frame.kind != FrameKind::kData) {
       pauses = receiver.arrived(peer_, header_.frame, nullptr);
       return true;

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "net/bootstrap/seal.h"
 #include "net/messages/carrier.h"
@@ -21,10 +23,11 @@ using messages::Receiver;
 // queued frames without a block is the caller's until touches() says otherwise.
 class Wire {
  public:
-  // With a splicer large frames are not copied; with `sealed`, blocks for encrypted bytes, all frames are sealed. Both
-  // outlive the wire.
-  Wire(Rank peer, Splicer* splicer, messages::Blocks* sealed = nullptr)
-      : peer_(peer), splicer_(splicer), sealed_(sealed) {}
+  // With a splicer large frames are not copied; with `sealed`, blocks for encrypted bytes, all frames are sealed; with
+  // `journal`, blocks for copies, frames stay until the peer has confirmed them, so that another wire can send them
+  // again when this one is lost. All outlive the wire.
+  Wire(Rank peer, Splicer* splicer, messages::Blocks* sealed = nullptr, messages::Blocks* journal = nullptr)
+      : peer_(peer), splicer_(splicer), sealed_(sealed), journal_(journal) {}
 
   Rank peer() const { return peer_; }
   int fd() const { return fd_.get(); }
@@ -39,7 +42,8 @@ class Wire {
   void send(const Frame& frame, const std::byte* payload, Block block, bool more_follows = false);
   // False: something is left.
   bool flush();
-  bool idle() const { return queue_.empty(); }
+  // With a journal: nothing is to be sent, and no frame reads a caller's memory.
+  bool idle() const { return queue_.empty() || (journal_ != nullptr && !wants_output() && !touches_callers()); }
   bool wants_output() const { return queue_.size() > gone_; }
   // Tells the peer, if it waits for that, that its memory has been read. What is sent anyway says so too.
   void confirm();
@@ -67,6 +71,28 @@ class Wire {
   // Ends without sending what the kernel still holds.
   void reset(const std::string& reason);
 
+  // --- with a journal (journal.cc) ---
+  // Says that another connection to this peer is lost.
+  void report(const Loss& loss);
+  // What the peer has said of others since.
+  std::vector<Loss> take_reports() { return std::exchange(reports_, {}); }
+  // Frames that have come whole.
+  std::uint32_t received() const { return frames_received_ - (in_payload_ ? 1 : 0); }
+  // The data frame of which a part has come.
+  std::optional<Frame> unfinished() const;
+  // The connection is lost: it is closed, its frames and those that follow wait for hand_over().
+  void freeze();
+  // Sends the frames after the first `received` over another wire; this one is as new.
+  void hand_over(std::uint32_t received, Wire& to);
+  // Gives up all frames: there is nobody to send them to.
+  void forget() { drop_queue(); }
+  // Bytes that are to be sent or not acknowledged.
+  Bytes backlog() const;
+  // Does nothing come back on it, although something was sent three timeouts ago?
+  bool silent() const;
+  // Bytes of data sent since the connection was made, the first time.
+  Bytes carried() const { return carried_; }
+
   bool watched_for_output = false;  // by the endpoint's epoll
 
  private:
@@ -82,12 +108,17 @@ class Wire {
     Block block;
     std::size_t sent = 0;  // header, payload and tags together
     std::unique_ptr<Seals> seals;
+    const std::byte* plain = nullptr;  // with a journal, what a payload was before it was encrypted
+    Block plain_block = {};
     std::size_t head_bytes() const { return seals ? sizeof seals->head : sizeof header; }
     std::size_t tail_bytes() const { return seals && header.frame.length > 0 ? kTag : 0; }
     std::size_t bytes() const { return head_bytes() + header.frame.length + tail_bytes(); }
     bool held() const { return (header.flags & kHeld) != 0; }
     bool all_sent() const { return sent == bytes(); }
-    bool reads_caller() const { return !block && payload != nullptr && (held() || !all_sent()); }
+    bool reads_caller() const {
+      if (plain != nullptr && !plain_block) return true;
+      return !block && payload != nullptr && (held() || !all_sent());
+    }
     int rest(iovec* parts);
   };
   static constexpr int kMostParts = 3;  // of rest()
@@ -116,6 +147,7 @@ class Wire {
   Rank peer_;
   Splicer* splicer_;
   messages::Blocks* const sealed_;                    // null: frames are not sealed
+  messages::Blocks* const journal_;                   // null: frames are forgotten when they are sent
   std::optional<bootstrap::Sealer> sealer_, opener_;  // of frames out and in, once it is attached
   std::unique_ptr<Pipe> pipe_;                        // while it holds a part of the next frame
   bootstrap::UniqueFd fd_;
@@ -131,6 +163,9 @@ class Wire {
   static constexpr std::size_t kStaging = 32768;
   std::uint32_t frames_received_ = 0;  // counting the one whose bytes are coming in
   bool owes_confirmation_ = false;
+  std::vector<Loss> reports_;
+  std::uint32_t since_confirmed_ = 0;  // frames that have come since the last header went out
+  Bytes carried_ = 0;
   bool in_payload_ = false;
   Header header_;
   std::byte* into_ = nullptr;
