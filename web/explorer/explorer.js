@@ -133,6 +133,10 @@ const page = (() => {
     cancelCore();  // the answer to the last question is not wanted any more
     $("cancel").hidden = false;
     say("Computing …");
+    // The cost model's answer at once; a question that it cannot estimate gets its reason from the answer.
+    const estimate = await askCore({ ask: "estimate", ...words });
+    if (mine !== asking) return;
+    if (estimate.schema === "weft.explorer.estimate/1") say(estimate.answer);
     const answer = await askCore({ ask: "answer", ...words, curves: false });
     if (mine !== asking) return;
     $("cancel").hidden = true;

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "apps/cli/common.h"
 #include "apps/cli/help.h"
+#include "apps/cli/terminal.h"
 #include "apps/doctor/watch.h"
 #include "base/text.h"
 #include "exec/recorder/record_pool.h"
@@ -62,6 +64,14 @@ void print(const WatchReport& r) {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+// Not silence: what is shown stands until the next look.
+void pause(double seconds) {
+  for (const double until = now() + seconds; now() < until;) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::clamp(until - now(), 0.0, 0.5)));
+    note_output();
+  }
+}
+
 }  // namespace
 
 Result<bool> watch(const WatchOptions& o) {
@@ -75,7 +85,7 @@ Result<bool> watch(const WatchOptions& o) {
   std::string lines;
   doctor::Sample before = look();
   for (std::int64_t i = 0; o.count == 0 || i < o.count; ++i) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(o.interval));
+    pause(o.interval);
     doctor::Sample after = look();
     const WatchReport report = doctor::compare(before, after);
     found = found || !report.findings.empty();
@@ -87,7 +97,7 @@ Result<bool> watch(const WatchOptions& o) {
     if (!o.json.empty()) {
       const std::string line = to_json(report).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
       if (o.json == "-")
-        fmt::print("{}", line);
+        print_as_it_is(line);
       else
         WEFT_CHECK(write_text(o.json, lines += line));
     }
