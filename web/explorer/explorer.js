@@ -90,6 +90,7 @@ const page = (() => {
     if (all.has("fault")) words.faults = all.getAll("fault").filter(Boolean);
     return words;
   };
+  const alone = new URLSearchParams(location.hash.slice(1)).get("figure") === "1";  // one view and its answer, nothing around it
   const link = () => {
     const all = new URLSearchParams({ view: state.view, at: Number(state.at.toFixed(3)), rank: state.rank });
     for (const key of keys) {
@@ -99,6 +100,7 @@ const page = (() => {
     for (const fault of data.words.faults) all.append("fault", fault);
     if (first.faults.length && !data.words.faults.length) all.set("fault", "");  // mended
     for (const hook of hooks.link) hook(all);
+    if (alone) all.set("figure", 1);
     return "#" + all;
   };
   const remember = (push) => history[push ? "pushState" : "replaceState"](null, "", link());
@@ -165,6 +167,7 @@ const page = (() => {
   };
   const start = () => {
     const fresh = location.hash.length < 2;
+    document.body.classList.toggle("figure", alone);
     read();
     draw(data);
     show(state.view, false);
