@@ -18,7 +18,10 @@ namespace {
 
 using report::WatchReport;
 
-std::string rate(double bytes_per_second) { return format_rate(BytesPerSecond(bytes_per_second)); }
+std::string rate(double bytes_per_second) {
+  return bytes_per_second < 1e8 ? fmt::format("{:.2f} MB/s", bytes_per_second * 1e-6)
+                                : format_rate(BytesPerSecond(bytes_per_second));
+}
 
 void print_jobs(const WatchReport& r) {
   if (r.jobs.empty()) fmt::print("no job of this user runs here: counters of the machine alone\n");

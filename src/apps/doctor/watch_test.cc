@@ -70,7 +70,7 @@ TEST(Watch, NamesAnIdleNicAndASlowOneWithTheirShares) {
   EXPECT_EQ(r.findings[0].what, "NIC idle");
   EXPECT_EQ(r.findings[0].part, "mlx5_2");
   EXPECT_EQ(r.findings[0].text,
-            "0.0 % of what 8 NICs like it move; 12.5 % are its share: at least 1.00 GB/s by the calls, 0 B/s sent");
+            "0.0 % of what 8 NICs like it move; 12.5 % are its share: at least 1.00 GB/s by the calls, 0.00 GB/s sent");
   EXPECT_EQ(r.findings[1].what, "NIC slow");
   EXPECT_EQ(r.findings[1].part, "mlx5_5");
   ASSERT_EQ(r.jobs.size(), 1u);
