@@ -22,6 +22,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 std::atomic<Clock::duration> shown_at{Clock::duration::zero()};
+std::atomic<bool> at_work_shown{false};  // a line of AtWork stands on the terminal
+
+void print_error_line(const std::string& text, int width) {
+  const std::string line = fmt::format("\r{:<{}}\r{}", "", width, text.substr(0, static_cast<std::size_t>(width)));
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+int line_width() { return std::min(terminal_width() - 1, 100); }
 
 // The bytes at `at` that take one column, or none: a character of UTF-8, or a colour's escape sequence.
 struct Glyph {
@@ -150,7 +158,10 @@ bool print_as_it_is(std::string_view text) {
   return write_out(text);
 }
 
-void note_output() { shown_at.store(Clock::now().time_since_epoch()); }
+void note_output() {
+  shown_at.store(Clock::now().time_since_epoch());
+  if (at_work_shown.exchange(false)) print_error_line("", line_width());
+}
 
 struct AtWork::State {
   std::mutex mutex;
@@ -163,25 +174,14 @@ AtWork::AtWork(const std::string& what) {
   if (isatty(STDERR_FILENO) == 0) return;
   state_ = new State;
   note_output();
-  state_->thread = std::thread([state = state_, what, begun = Clock::now(), width = terminal_width()] {
-    bool showing = false;
-    const auto print = [&](const std::string& text) {
-      const std::string line = fmt::format("\r{:<{}}\r{}", "", std::min(width - 1, 100), text);
-      [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
-    };
+  state_->thread = std::thread([state = state_, what, begun = Clock::now()] {
     std::unique_lock lock(state->mutex);
     while (!state->over.wait_for(lock, std::chrono::milliseconds(500), [&] { return state->ended; })) {
-      const auto quiet = Clock::now().time_since_epoch() - shown_at.load();
-      if (quiet < std::chrono::seconds(1)) {
-        showing = false;
-        continue;
-      }
+      if (Clock::now().time_since_epoch() - shown_at.load() < std::chrono::seconds(1)) continue;
       const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
-      const std::string text = fmt::format("{:.0f} s: {}", seconds, what);
-      print(text.substr(0, static_cast<std::size_t>(std::min(width - 1, 100))));
-      showing = true;
+      print_error_line(fmt::format("{:.0f} s: {}", seconds, what), line_width());
+      at_work_shown = true;
     }
-    if (showing) print("");
   });
 }
 
@@ -193,6 +193,7 @@ AtWork::~AtWork() {
   }
   state_->over.notify_all();
   state_->thread.join();
+  note_output();
   delete state_;
 }
 
