@@ -77,8 +77,8 @@ void record_of_two_ranks(const Interface& profiler, const std::string& group, co
     int mask = 0;
     ASSERT_EQ(init(profiler, &contexts[rank], &mask, rank), kOk);
     EXPECT_EQ(mask & (kCollective | kKernelChannel), kCollective | kKernelChannel);
-    void* const call = start<Type>(profiler, contexts[rank], kCollective, nullptr,
-                                   [](auto& e) { e.collective = sum_of(1 << 20); });
+    void* const call =
+        start<Type>(profiler, contexts[rank], kCollective, nullptr, [](auto& e) { e.collective = sum_of(1 << 20); });
     ASSERT_NE(call, nullptr);
     profiler.stop(call);  // enqueued: nothing has run yet
     EXPECT_TRUE(ranks_of(group).back().operations.empty());
@@ -110,18 +110,18 @@ void record_of_two_ranks(const Interface& profiler, const std::string& group, co
 }
 
 TEST(ProfilerPlugin, RecordsCallsOfVersion4FromTheKernelsFirstChannelToItsLast) {
-  record_of_two_ranks<std::uint8_t>(
-      loaded<ProfilerV4>(WEFT_PROFILER, "ncclProfiler_v4"), "four", [](const auto& p, void** context, int* mask, int rank) {
-        return p.init(context, mask, "four", 0x1234, 1, 2, rank, log);
-      });
+  record_of_two_ranks<std::uint8_t>(loaded<ProfilerV4>(WEFT_PROFILER, "ncclProfiler_v4"), "four",
+                                    [](const auto& p, void** context, int* mask, int rank) {
+                                      return p.init(context, mask, "four", 0x1234, 1, 2, rank, log);
+                                    });
 }
 
 TEST(ProfilerPlugin, RecordsCallsOfVersions5And6Likewise) {
   for (const char* symbol : {"ncclProfiler_v5", "ncclProfiler_v6"})
-    record_of_two_ranks<std::uint64_t>(
-        loaded<ProfilerV5>(WEFT_PROFILER, symbol), symbol, [&](const auto& p, void** context, int* mask, int rank) {
-          return p.init(context, 0x1234, mask, symbol, 1, 2, rank, log);
-        });
+    record_of_two_ranks<std::uint64_t>(loaded<ProfilerV5>(WEFT_PROFILER, symbol), symbol,
+                                       [&](const auto& p, void** context, int* mask, int rank) {
+                                         return p.init(context, 0x1234, mask, symbol, 1, 2, rank, log);
+                                       });
 }
 
 TEST(ProfilerPlugin, CountsMessagesAndTakesChannelsOfTheirsWithoutARecord) {
@@ -152,7 +152,8 @@ TEST(ProfilerPlugin, CallsThatOneKernelRunsTogetherAreRecordedOneAfterTheOther) 
     void* const made =
         start<std::uint64_t>(p, context, kCollective, nullptr, [&](auto& e) { e.collective = sum_of(1 + call); });
     p.stop(made);
-    for (int c = 0; c < 2; ++c) channels.push_back(start<std::uint64_t>(p, context, kKernelChannel, made, [](auto&) {}));
+    for (int c = 0; c < 2; ++c)
+      channels.push_back(start<std::uint64_t>(p, context, kKernelChannel, made, [](auto&) {}));
   }
   std::ranges::reverse(channels);
   for (void* channel : channels) p.stop(channel);

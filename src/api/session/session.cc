@@ -120,7 +120,9 @@ std::int32_t unit_of(const Request& r, Rank ranks) {
 
 std::uint32_t Session::label_of(const Request& r, const schedule::Plan& plan) {
   if (!recorder_) return 0;
-  recorder::Label label{.channels = plan.channels, .root = schedule::rooted(r.collective) ? r.root : -1, .unit = unit_of(r, executor_->ranks())};
+  recorder::Label label{.channels = plan.channels,
+                        .root = schedule::rooted(r.collective) ? r.root : -1,
+                        .unit = unit_of(r, executor_->ranks())};
   schedule::name(r.collective).copy(label.collective, sizeof label.collective - 1);
   schedule::name(r.type).copy(label.type, sizeof label.type - 1);
   plan.algorithm->name.copy(label.algorithm, sizeof label.algorithm - 1);

@@ -137,7 +137,8 @@ Result<DoctorReport> examine(const Spec& spec) {
 Result<int> run(const Spec& spec) {
   if (spec.watches) {
     if (!spec.paths.empty() || !spec.on.empty())
-      return bad_input("--watch looks at this machine: {} is read without it", spec.paths.empty() ? "--on" : spec.paths[0]);
+      return bad_input("--watch looks at this machine: {} is read without it",
+                       spec.paths.empty() ? "--on" : spec.paths[0]);
     WEFT_TRY(const bool found, watch({.interval = spec.interval, .count = spec.count, .json = spec.json}));
     return found ? kBadAnswer : 0;
   }

@@ -36,7 +36,8 @@ void print_jobs(const WatchReport& r) {
 
 void print_nics(const WatchReport& r) {
   if (r.nics.empty()) return fmt::print("  no NIC is up\n");
-  fmt::print("  {:<16} {:>11} {:>11} {:>11} {:>7} {:>9}\n", "NIC", "line rate", "sent", "received", "share", "expected");
+  fmt::print("  {:<16} {:>11} {:>11} {:>11} {:>7} {:>9}\n", "NIC", "line rate", "sent", "received", "share",
+             "expected");
   for (const auto& n : r.nics)
     fmt::print("  {:<16} {:>11} {:>11} {:>11} {:>6.1f}% {:>9}\n", n.name, n.line_rate > 0 ? rate(n.line_rate) : "-",
                rate(n.sent), rate(n.received), 100 * n.share,
@@ -47,8 +48,8 @@ void print_nics(const WatchReport& r) {
 void print_machine(const WatchReport& r) {
   fmt::print("  CPU {:.0f} % of {} cores, memory {:.0f} % used\n", 100 * r.cpu_busy, r.cores, 100 * r.memory_used);
   for (const auto& g : r.gpus) {
-    fmt::print("  GPU {:<2} {:>3.0f} % busy, memory {:>3.0f} %, {:.0f} MHz, {:.0f} W", g.index, 100 * g.busy, 100 * g.memory,
-               g.clock_mhz, g.watts);
+    fmt::print("  GPU {:<2} {:>3.0f} % busy, memory {:>3.0f} %, {:.0f} MHz, {:.0f} W", g.index, 100 * g.busy,
+               100 * g.memory, g.clock_mhz, g.watts);
     if (g.nvlink_sent + g.nvlink_received > 0)
       fmt::print(", NVLink {} out, {} in", rate(g.nvlink_sent), rate(g.nvlink_received));
     fmt::print("\n");

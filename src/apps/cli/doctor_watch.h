@@ -13,8 +13,8 @@ struct WatchOptions {
   std::string json;
 };
 
-// Prints what this machine's counters and its ranks' calls say, an interval at a time; weft.watch/1 lines as JSON. Returns
-// whether anything was found. Errors (bad input): an interval or count that means nothing.
+// Prints what this machine's counters and its ranks' calls say, an interval at a time; weft.watch/1 lines as JSON.
+// Returns whether anything was found. Errors (bad input): an interval or count that means nothing.
 Result<bool> watch(const WatchOptions& options);
 
 }  // namespace weft::cli

@@ -40,7 +40,8 @@ Status post_json(const std::string& url, const std::string& body) {
   if (!ready(fd.get(), POLLOUT, until) || net::bootstrap::connect_error(fd.get()) != 0)
     return no_answer(url, "nobody answers there");
   const std::string request = fmt::format(
-      "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
+      "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: "
+      "close\r\n\r\n{}",
       path, host, body.size(), body);
   for (std::string_view left = request; !left.empty();) {
     if (!ready(fd.get(), POLLOUT, until)) return no_answer(url, "it takes nothing");

@@ -153,7 +153,9 @@ Command add_ps(CLI::App& app) {
                   "write them as OpenTelemetry metrics (OTLP, JSON) to this file, or post them to a collector: "
                   "http://HOST:4318/v1/metrics; - is stdout instead of text")
       ->type_name("FILE|URL");
-  sub->footer("\nOnly jobs of this user on this machine are seen.\n\nExamples:\n  weft ps\n  weft ps 3f2a --last 5\n  weft ps --prometheus -\n");
+  sub->footer(
+      "\nOnly jobs of this user on this machine are seen.\n\nExamples:\n  weft ps\n  weft ps 3f2a --last 5\n  weft ps "
+      "--prometheus -\n");
   return {sub, [spec] { return ps(*spec); }};
 }
 

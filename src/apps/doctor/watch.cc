@@ -18,11 +18,11 @@ double number_in(const Probes& probes, const std::string& path) {
 }
 
 // Of an RDMA port: counters of its link, of what the switch makes it wait for, and of what is sent again.
-constexpr const char* kRdmaTroubles[] = {
-    "counters/symbol_error",       "counters/link_downed",           "counters/port_rcv_errors",
-    "counters/port_xmit_discards", "counters/port_xmit_wait",        "hw_counters/out_of_sequence",
-    "hw_counters/packet_seq_err",  "hw_counters/local_ack_timeout_err", "hw_counters/rnr_nak_retry_err",
-    "hw_counters/rp_cnp_handled"};
+constexpr const char* kRdmaTroubles[] = {"counters/symbol_error",         "counters/link_downed",
+                                         "counters/port_rcv_errors",      "counters/port_xmit_discards",
+                                         "counters/port_xmit_wait",       "hw_counters/out_of_sequence",
+                                         "hw_counters/packet_seq_err",    "hw_counters/local_ack_timeout_err",
+                                         "hw_counters/rnr_nak_retry_err", "hw_counters/rp_cnp_handled"};
 constexpr const char* kNetTroubles[] = {"rx_errors", "tx_errors", "rx_dropped", "tx_dropped"};
 
 void add_rdma(const Probes& probes, std::vector<NicCounters>& nics, std::set<std::string>& carriers) {

@@ -8,11 +8,12 @@
 #include "base/report/watch.h"
 #include "exec/recorder/snapshot.h"
 
-// A running job beside the counters of its machine: what its calls must move, and what NICs, GPUs, cores and memory say.
+// A running job beside the counters of its machine: what its calls must move, and what NICs, GPUs, cores and memory
+// say.
 namespace weft::doctor {
 
 struct NicCounters {
-  std::string name;      // "mlx5_0", "eth0"
+  std::string name;  // "mlx5_0", "eth0"
   bool rdma = false;
   double line_rate = 0;  // bytes per second; 0: not known
   double sent = 0, received = 0;
@@ -26,7 +27,7 @@ struct GpuCounters {
 
 // One look at everything.
 struct Sample {
-  double at = 0;  // seconds of any steady clock
+  double at = 0;                  // seconds of any steady clock
   std::vector<NicCounters> nics;  // that are up
   double loopback = 0;            // bytes so far
   std::vector<GpuCounters> gpus;

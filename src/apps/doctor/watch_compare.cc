@@ -16,11 +16,11 @@ using recorder::Snapshot;
 using recorder::Standing;
 using report::WatchReport;
 
-constexpr double kIdle = 0.1;         // of a fair share
-constexpr double kSlow = 0.7;         // of the median of the other NICs
+constexpr double kIdle = 0.1;          // of a fair share
+constexpr double kSlow = 0.7;          // of the median of the other NICs
 constexpr double kLeastTraffic = 1e6;  // bytes per second of all NICs, below which shares say nothing
-constexpr double kUnexplained = 0.5;  // of what calls must send
-constexpr double kFull = 0.95;        // of cores, of memory
+constexpr double kUnexplained = 0.5;   // of what calls must send
+constexpr double kFull = 0.95;         // of cores, of memory
 
 std::string rate_text(double bytes_per_second) { return format_rate(BytesPerSecond(bytes_per_second)); }
 
@@ -58,10 +58,8 @@ Moved moved(const Snapshot* before, const Snapshot& after) {
 }
 
 WatchReport::Job job_of(const Standing& s, const Sample& before, double seconds) {
-  WatchReport::Job job{.job = s.job,
-                       .communicator = s.group,
-                       .transport = s.transport,
-                       .ranks = static_cast<int>(s.ranks.size())};
+  WatchReport::Job job{
+      .job = s.job, .communicator = s.group, .transport = s.transport, .ranks = static_cast<int>(s.ranks.size())};
   std::map<std::string, double> most;  // all ranks make the same calls, and some are ahead
   for (const Snapshot* rank : s.ranks) {
     if (rank == nullptr) continue;
@@ -148,7 +146,8 @@ void add_nics(const Sample& before, const Sample& after, double seconds, WatchRe
   judge(busiest, r.leaves, r.findings);
   for (const auto& n : r.nics)
     if (!n.rising.empty())
-      r.findings.push_back({.what = "NIC counts trouble", .part = n.name, .text = fmt::format("{}", fmt::join(n.rising, ", "))});
+      r.findings.push_back(
+          {.what = "NIC counts trouble", .part = n.name, .text = fmt::format("{}", fmt::join(n.rising, ", "))});
 }
 
 void add_gpus(const Sample& before, const Sample& after, double seconds, WatchReport& r) {
@@ -164,22 +163,25 @@ void add_gpus(const Sample& before, const Sample& after, double seconds, WatchRe
   }
   for (const auto& g : r.gpus)
     if (busiest > 0.5 && g.busy < 0.05)
-      r.findings.push_back({.what = "GPU idle",
-                            .part = fmt::format("GPU {}", g.index),
-                            .text = fmt::format("{:.0f} % busy where another is {:.0f} % busy", 100 * g.busy, 100 * busiest)});
+      r.findings.push_back(
+          {.what = "GPU idle",
+           .part = fmt::format("GPU {}", g.index),
+           .text = fmt::format("{:.0f} % busy where another is {:.0f} % busy", 100 * g.busy, 100 * busiest)});
 }
 
 void judge_machine(WatchReport& r) {
   if (r.leaves > kLeastTraffic && r.sent + r.loopback < kUnexplained * r.leaves)
-    r.findings.push_back({.what = "Traffic not on these NICs",
-                          .part = "network",
-                          .text = fmt::format("calls must send at least {}, and the NICs sent {}: calls under way count "
-                                              "when they end, or another device carries them",
-                                              rate_text(r.leaves), rate_text(r.sent))});
+    r.findings.push_back(
+        {.what = "Traffic not on these NICs",
+         .part = "network",
+         .text = fmt::format("calls must send at least {}, and the NICs sent {}: calls under way count "
+                             "when they end, or another device carries them",
+                             rate_text(r.leaves), rate_text(r.sent))});
   if (r.cpu_busy > kFull)
-    r.findings.push_back({.what = "Cores full",
-                          .part = "CPU",
-                          .text = fmt::format("{:.0f} % of {} cores: ranks that poll share them", 100 * r.cpu_busy, r.cores)});
+    r.findings.push_back(
+        {.what = "Cores full",
+         .part = "CPU",
+         .text = fmt::format("{:.0f} % of {} cores: ranks that poll share them", 100 * r.cpu_busy, r.cores)});
   if (r.memory_used > kFull)
     r.findings.push_back(
         {.what = "Memory full", .part = "memory", .text = fmt::format("{:.0f} % used", 100 * r.memory_used)});

@@ -20,7 +20,8 @@ Probes machine(const Files& files, const std::string& smi = "", const std::strin
     if (folder.back() != '/') folder += '/';
     std::set<std::string> names;
     for (const auto& [path, text] : files)
-      if (path.starts_with(folder)) names.insert(path.substr(folder.size(), path.find('/', folder.size()) - folder.size()));
+      if (path.starts_with(folder))
+        names.insert(path.substr(folder.size(), path.find('/', folder.size()) - folder.size()));
     return std::vector<std::string>(names.begin(), names.end());
   };
   probes.run = [=](const std::string& command) {
@@ -49,13 +50,14 @@ Files nics(const std::vector<double>& megabytes, double symbol_errors = 0) {
 std::vector<recorder::Snapshot> ranks(std::uint64_t calls, double bytes) {
   std::vector<recorder::Snapshot> all;
   for (Rank r = 0; r < 8; ++r)
-    all.push_back({.job = "j",
-                   .group = "world",
-                   .transport = "nccl",
-                   .rank = r,
-                   .ranks = 16,
-                   .pid = 100 + r,
-                   .sums = {{"all_reduce", "float", "ring", "Simple", 8, calls, 0, bytes, 0.5 * static_cast<double>(calls)}}});
+    all.push_back(
+        {.job = "j",
+         .group = "world",
+         .transport = "nccl",
+         .rank = r,
+         .ranks = 16,
+         .pid = 100 + r,
+         .sums = {{"all_reduce", "float", "ring", "Simple", 8, calls, 0, bytes, 0.5 * static_cast<double>(calls)}}});
   return all;
 }
 
@@ -95,7 +97,8 @@ TEST(Watch, CountersOfErrorsThatRiseAreNamed) {
 }
 
 TEST(Watch, TrafficThatNoNicShowsIsAFinding) {
-  const auto r = compare(sample(machine(nics({0, 0})), ranks(0, 0), 0), sample(machine(nics({5, 5})), ranks(1, 1e9), 1));
+  const auto r =
+      compare(sample(machine(nics({0, 0})), ranks(0, 0), 0), sample(machine(nics({5, 5})), ranks(1, 1e9), 1));
   ASSERT_EQ(r.findings.size(), 1u);
   EXPECT_EQ(r.findings[0].what, "Traffic not on these NICs");
 }
@@ -119,10 +122,12 @@ TEST(Watch, ReadsGpusAndTheirNvlinkCountersAndNamesAnIdleOne) {
   const std::string smi = "0, 97, 70000, 81559, 1980, 650.5\n1, 0, 512, 81559, 345, 70.1\n";
   const auto nvlink = [](int kib) {
     const std::string counted = std::to_string(kib) + " KiB\n";
-    return "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n\t Link 0: Data Tx: " + counted + "\t Link 0: Data Rx: " + counted +
-           "\t Link 1: Data Tx: " + counted + "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-2)\n\t Link 0: Data Tx: 0 KiB\n";
+    return "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n\t Link 0: Data Tx: " + counted +
+           "\t Link 0: Data Rx: " + counted + "\t Link 1: Data Tx: " + counted +
+           "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-2)\n\t Link 0: Data Tx: 0 KiB\n";
   };
-  const auto r = compare(sample(machine(files, smi, nvlink(0)), {}, 0), sample(machine(files, smi, nvlink(1000)), {}, 1));
+  const auto r =
+      compare(sample(machine(files, smi, nvlink(0)), {}, 0), sample(machine(files, smi, nvlink(1000)), {}, 1));
   ASSERT_EQ(r.gpus.size(), 2u);
   EXPECT_DOUBLE_EQ(r.gpus[0].busy, 0.97);
   EXPECT_DOUBLE_EQ(r.gpus[0].nvlink_sent, 2 * 1000 * 1024);

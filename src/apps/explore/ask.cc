@@ -238,8 +238,8 @@ Result<json> answer_to(std::string_view text) {
   if (asked == "curves") return curves_beside(question);
   if (asked == "curve") return curve_beside(question);
   if (asked != "answer")
-    return bad_input("ask: '{}' is none of answer, curve, curves, estimate, generations, guess, table, train, plans, words",
-                     asked);
+    return bad_input(
+        "ask: '{}' is none of answer, curve, curves, estimate, generations, guess, table, train, plans, words", asked);
   WEFT_TRY(Words words, words_of(question));
   if (const auto curves = question.find("curves"); curves != question.end()) {
     if (!curves->is_boolean()) return bad_input("curves: {} is neither true nor false", curves->dump());

@@ -23,11 +23,11 @@ struct WatchReport {
   };
   struct Job {
     std::string job, communicator, transport;
-    int ranks = 0, here = 0;    // in all, and recorded on this host
-    double calls = 0;           // per second and rank
-    double message_bytes = 0;   // per second: of the messages of calls, as benchmarks count them
-    double leaves = 0;          // bytes per second that these calls must send from this host to others, at least
-    double in_calls = 0;        // share of the ranks' time within calls that ended
+    int ranks = 0, here = 0;        // in all, and recorded on this host
+    double calls = 0;               // per second and rank
+    double message_bytes = 0;       // per second: of the messages of calls, as benchmarks count them
+    double leaves = 0;              // bytes per second that these calls must send from this host to others, at least
+    double in_calls = 0;            // share of the ranks' time within calls that ended
     std::vector<std::string> late;  // "rank 3 keeps 7 ranks waiting: …"
   };
   struct Finding {

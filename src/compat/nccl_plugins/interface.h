@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-// NCCL's published plugin interfaces, as far as weft's plugins use them, declared anew: names are weft's, layouts NCCL's.
-// Source: NCCL 2.27 to 2.30, src/include/plugin (profiler v4 to v6, tuner v3 to v6); plugins/*/README.md says how the
-// libraries and symbols are found. Checked against the headers by scripts/compare-nccl-plugins.
+// NCCL's published plugin interfaces, as far as weft's plugins use them, declared anew: names are weft's, layouts
+// NCCL's. Source: NCCL 2.27 to 2.30, src/include/plugin (profiler v4 to v6, tuner v3 to v6); plugins/*/README.md says
+// how the libraries and symbols are found. Checked against the headers by scripts/compare-nccl-plugins.
 namespace weft::compat::plugins {
 
 enum Answer : int { kOk = 0, kInternalError = 3 };  // ncclResult_t

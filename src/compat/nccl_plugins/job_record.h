@@ -23,9 +23,9 @@ struct Handle {
 
 // One rank's record of one communicator of NCCL, in the same place and form as those of weft's own ranks.
 //
-// NCCL enqueues calls ahead of the GPU, and a stream runs them one after the other. So a call is recorded from the first
-// channel of its kernel that starts to the last one that stops. Of calls that one kernel runs together, the second is
-// recorded from the end of the first. Thread: any; NCCL's proxy thread reports kernels.
+// NCCL enqueues calls ahead of the GPU, and a stream runs them one after the other. So a call is recorded from the
+// first channel of its kernel that starts to the last one that stops. Of calls that one kernel runs together, the
+// second is recorded from the end of the first. Thread: any; NCCL's proxy thread reports kernels.
 class JobRecord {
  public:
   class Pending;
@@ -34,7 +34,7 @@ class JobRecord {
 
   // Owned by this, and kept for a while after the call's end: NCCL may say more of a call than it announced.
   Pending* enqueued(Call call);
-  void host_done(Pending* p);  // NCCL has enqueued all of it
+  void host_done(Pending* p);       // NCCL has enqueued all of it
   bool channel_starts(Pending* p);  // false: the call was over; no stop is to follow
   void channel_stops(Pending* p);
 
@@ -49,7 +49,7 @@ class JobRecord {
   const std::unique_ptr<recorder::Recorder> recorder_;
   std::mutex mutex_;
   std::deque<std::unique_ptr<Pending>> pending_, over_;  // by mutex_, as the rest
-  Pending* current_ = nullptr;                    // that the record says is running
+  Pending* current_ = nullptr;                           // that the record says is running
   std::uint64_t number_ = 0;
 };
 

@@ -126,9 +126,8 @@ nlohmann::json to_otlp(const std::vector<Snapshot>& snapshots) {
   for (const Metric& m : metrics_of(snapshots)) {
     nlohmann::json points = nlohmann::json::array();
     for (const Point& p : m.points) {
-      nlohmann::json point{{"attributes", attributes(p.labels)},
-                           {"timeUnixNano", std::to_string(p.at)},
-                           {"asDouble", p.value}};
+      nlohmann::json point{
+          {"attributes", attributes(p.labels)}, {"timeUnixNano", std::to_string(p.at)}, {"asDouble", p.value}};
       if (m.counts) point["startTimeUnixNano"] = std::to_string(p.since);
       points.push_back(std::move(point));
     }

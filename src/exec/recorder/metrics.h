@@ -6,8 +6,8 @@
 
 #include "exec/recorder/snapshot.h"
 
-// The counters of ranks in the forms that monitoring systems read. Labels of every series: job, communicator, transport,
-// rank, pid; of calls also collective, type, algorithm, protocol, channels.
+// The counters of ranks in the forms that monitoring systems read. Labels of every series: job, communicator,
+// transport, rank, pid; of calls also collective, type, algorithm, protocol, channels.
 namespace weft::recorder {
 
 // Prometheus' text format 0.0.4: weft_calls_total, weft_failed_calls_total, weft_message_bytes_total,

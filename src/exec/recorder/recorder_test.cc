@@ -242,8 +242,14 @@ TEST(Recorder, SumsWhatOperationsOfOneKindCameTo) {
 }
 
 TEST(Metrics, PrometheusTextHasOneSeriesPerRankAndKind) {
-  const Snapshot s{.job = "a\"b", .group = "world", .transport = "shm", .rank = 1, .ranks = 2, .pid = 7,
-                   .sums = {{"all_reduce", "float", "ring", "Simple", 2, 3, 1, 4096, 0.5}}, .sends = 5};
+  const Snapshot s{.job = "a\"b",
+                   .group = "world",
+                   .transport = "shm",
+                   .rank = 1,
+                   .ranks = 2,
+                   .pid = 7,
+                   .sums = {{"all_reduce", "float", "ring", "Simple", 2, 3, 1, 4096, 0.5}},
+                   .sends = 5};
   const std::string text = to_prometheus({s});
   const std::string who = R"(job="a\"b",communicator="world",transport="shm",rank="1",pid="7")";
   const std::string what = R"(,collective="all_reduce",type="float",algorithm="ring",protocol="Simple",channels="2")";
@@ -256,7 +262,11 @@ TEST(Metrics, PrometheusTextHasOneSeriesPerRankAndKind) {
 }
 
 TEST(Metrics, OtlpHasCumulativeSumsWithTheirStart) {
-  const Snapshot s{.job = "j", .group = "world", .transport = "shm", .opened = 5, .taken = 9,
+  const Snapshot s{.job = "j",
+                   .group = "world",
+                   .transport = "shm",
+                   .opened = 5,
+                   .taken = 9,
                    .sums = {{"all_reduce", "float", "ring", "Simple", 2, 3, 0, 4096, 0.5}}};
   const auto metrics = to_otlp({s})["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
   EXPECT_EQ(metrics[0]["name"], "weft.calls");

@@ -21,10 +21,10 @@ bool ranges_wanted() {
 }
 
 std::uint64_t begin_range(const Label& label, std::uint64_t count) {
-  const std::string text =
-      label.algorithm[0] == 0 ? fmt::format("{} {}", label.collective, count)
-                              : fmt::format("{} {} {}, {} {} x{}", label.collective, count, label.type,
-                                            label.algorithm, label.protocol, label.channels);
+  const std::string text = label.algorithm[0] == 0
+                               ? fmt::format("{} {}", label.collective, count)
+                               : fmt::format("{} {} {}, {} {} x{}", label.collective, count, label.type,
+                                             label.algorithm, label.protocol, label.channels);
   nvtxEventAttributes_t attributes{};
   attributes.version = NVTX_VERSION;
   attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
