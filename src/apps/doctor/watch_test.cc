@@ -46,7 +46,7 @@ Files nics(const std::vector<double>& megabytes, double symbol_errors = 0) {
   return files;
 }
 
-// Eight ranks of this host, of 16 on two, after calls of an all_reduce with messages of so many bytes in all.
+// Eight ranks of this host, of 16 on two, after calls of an all_reduce whose messages come to `bytes`.
 std::vector<recorder::Snapshot> ranks(std::uint64_t calls, double bytes) {
   std::vector<recorder::Snapshot> all;
   for (Rank r = 0; r < 8; ++r)
