@@ -1,5 +1,5 @@
 // Training that goes on after ranks have died: gradient descent on data that the ranks share out among them. The page
-// docs/recover.md explains it line by line.
+// docs/lifecycle.md explains it line by line.
 //   weft run -n 4 -- recover --kill 2@40,0@90     rank 2 dies in step 40, what was rank 0 in step 90
 #include <fmt/format.h>
 #include <signal.h>

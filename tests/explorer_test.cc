@@ -203,6 +203,20 @@ TEST(Explorer, AskGivesWhatTheCommandGives) {
   EXPECT_EQ(nlohmann::json::parse(here), to_json(*there));
 }
 
+TEST(Explorer, AnEstimateStandsBeforeTheSimulationsAnswer) {
+  const auto words = nlohmann::json{{"ask", "estimate"}, {"on", "dgx-h100:nodes=2"}, {"bytes", "1G"}};
+  const auto whole = nlohmann::json::parse(explore::ask(words.dump()));
+  ASSERT_EQ(whole["schema"], "weft.explorer.estimate/1") << whole;
+  EXPECT_NE(whole["answer"].get<std::string>().find("; the simulation follows …"), std::string::npos);
+  auto broken = words;
+  broken["faults"] = {"nic:0/3=down"};
+  const auto half = nlohmann::json::parse(explore::ask(broken.dump()));
+  EXPECT_GT(half["time_us"], whole["time_us"]);
+  EXPECT_NE(half["answer"].get<std::string>().find(" without the fault;"), std::string::npos) << half;
+  broken["faults"] = {"nic:0/99=down"};
+  EXPECT_EQ(nlohmann::json::parse(explore::ask(broken.dump()))["schema"], "weft.error/1");
+}
+
 TEST(Explorer, AskRefusesWhatItCannotUnderstandInOneSentence) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "JSON"},

@@ -1,5 +1,5 @@
 // The headline numbers of SCOPE.md, section 7: what the reference documents claim, against what weft's model says by
-// the functions that the commands use. docs/headline-numbers.md has the table, the commands and the reasons where they
+// the functions that the commands use. docs/accuracy.md has the table, the commands and the reasons where they
 // disagree; a claim that is known to be wrong is not asserted, weft's own number and what remains of the claim are.
 #include <gtest/gtest.h>
 

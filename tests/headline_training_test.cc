@@ -1,5 +1,5 @@
 // The headline numbers of SCOPE.md about training, N14 and N17 to N20, by the model that `weft train` uses. Plans are
-// the defaults of the command and of PyTorch; no input is chosen so that a claim comes out. docs/headline-numbers.md
+// the defaults of the command and of PyTorch; no input is chosen so that a claim comes out. docs/accuracy.md
 // has claims, commands and verdicts.
 #include <gtest/gtest.h>
 

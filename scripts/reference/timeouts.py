@@ -53,7 +53,7 @@ def value_of(source, file, expression):
 
 def page(source):
     out = ["# Timeouts", "", "For developers who must know how long something can take: every time that ends a wait, its default, and what derives",
-           "from what. The values are read from the sources. [Recover from a failure](../recover.md) says what follows from them.", ""]
+           "from what. The values are read from the sources. [Recover from a failure](../lifecycle.md#recover-from-a-failure) says what follows from them.", ""]
     for heading, rows in TABLE:
         out += [f"## {heading}", "", "| bounds | is | in |", "|---|---|---|"]
         for what, file, expression, cell in rows:

@@ -62,6 +62,8 @@ constexpr Variable kTable[] = {
     {"WEFT_TCP_ZEROCOPY", "text", "by link",
      "on or off: large messages leave from where they lie, where the kernel can do that; unset: over real adapters"},
     {"WEFT_TCP_AGGREGATION", "number", "0", "1: rank 0 hosts a node that sums messages, as SHARP's switches do"},
+    {"WEFT_TUNER_MACHINE", "text", "none",
+     "machine for which libnccl-tuner-weft.so chooses, e.g. dgx-h100; the same on all hosts of the job"},
     {"WEFT_RECORD", "number", "4096", "operations that the flight recorder keeps per communicator; 0: none"},
     {"WEFT_RECORD_DIR", "text", "none", "folder where ranks leave their record when their communicator breaks"},
     {"WEFT_TRACE", "text", "none",

@@ -90,6 +90,7 @@ const page = (() => {
     if (all.has("fault")) words.faults = all.getAll("fault").filter(Boolean);
     return words;
   };
+  const alone = new URLSearchParams(location.hash.slice(1)).get("figure") === "1";  // one view and its answer, nothing around it
   const link = () => {
     const all = new URLSearchParams({ view: state.view, at: Number(state.at.toFixed(3)), rank: state.rank });
     for (const key of keys) {
@@ -99,6 +100,7 @@ const page = (() => {
     for (const fault of data.words.faults) all.append("fault", fault);
     if (first.faults.length && !data.words.faults.length) all.set("fault", "");  // mended
     for (const hook of hooks.link) hook(all);
+    if (alone) all.set("figure", 1);
     return "#" + all;
   };
   const remember = (push) => history[push ? "pushState" : "replaceState"](null, "", link());
@@ -133,6 +135,10 @@ const page = (() => {
     cancelCore();  // the answer to the last question is not wanted any more
     $("cancel").hidden = false;
     say("Computing …");
+    // The cost model's answer at once; a question that it cannot estimate gets its reason from the answer.
+    const estimate = await askCore({ ask: "estimate", ...words });
+    if (mine !== asking) return;
+    if (estimate.schema === "weft.explorer.estimate/1") say(estimate.answer);
     const answer = await askCore({ ask: "answer", ...words, curves: false });
     if (mine !== asking) return;
     $("cancel").hidden = true;
@@ -161,6 +167,7 @@ const page = (() => {
   };
   const start = () => {
     const fresh = location.hash.length < 2;
+    document.body.classList.toggle("figure", alone);
     read();
     draw(data);
     show(state.view, false);

@@ -13,6 +13,9 @@
   };
   $("copy").addEventListener("click", copy($("copy"), () => $("command").textContent, "Copy command"));
   $("copy-link").addEventListener("click", copy($("copy-link"), () => location.href, "Copy link"));
+  // A page shows the figure by one line; in a notebook the line stands in IPython.display.HTML.
+  const line = () => `<iframe src="${location.href.replace(/"/g, "%22")}&figure=1" title="${$("question").textContent}" width="100%" height="560" loading="lazy"></iframe>`;
+  $("copy-figure").addEventListener("click", copy($("copy-figure"), line, "Copy figure"));
   // What Space and the arrows do: in the tour, and in every view.
   const mover = () => (tour.isOpen() && state.view !== "stepper" ? tour : tour.isOpen() ? { ...stepper, play: tour.play } : page.moves[state.view] ?? stepper);
   addEventListener("keydown", (e) => {

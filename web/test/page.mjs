@@ -48,6 +48,15 @@ await run("history.back()");
 await settled();
 check("Back", await answer(), command().answer);
 
+// A figure for another page, by one line.
+await open("view=curves&figure=1");
+check("a figure stands alone", await run(`[...document.querySelectorAll("nav, #words, footer")].every((e) => getComputedStyle(e).display === "none")`), (x) => x === true);
+check("with its view", await run(`getComputedStyle(document.getElementById("curves")).display !== "none"`), (x) => x === true);
+check("its own link stays a figure's", await run("page.remember(false), location.hash"), "figure=1");
+await open("view=stepper");
+check("and others have everything", await run(`getComputedStyle(document.querySelector("nav")).display !== "none"`), (x) => x === true);
+check("an estimate, or its absence, ends in the simulation's answer", await answer(), command().answer);
+
 // Space plays to the end, where every rank has everything.
 await run(`document.dispatchEvent(new KeyboardEvent("keydown", { key: " ", bubbles: true }))`);
 await sleep(300);

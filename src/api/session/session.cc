@@ -108,9 +108,21 @@ void Session::record(std::unique_ptr<recorder::Recorder> recorder, std::string f
   executor_->trace_to(recorder_ ? recorder_->trace() : nullptr);
 }
 
+namespace {
+
+// Bytes of the message per element of a request's count. Uneven requests count otherwise, barriers nothing.
+std::int32_t unit_of(const Request& r, Rank ranks) {
+  if (schedule::uneven(r.collective) || r.collective == Collective::kBarrier) return 0;
+  return static_cast<std::int32_t>(size_of(r.type) * schedule::message_parts(r.collective, ranks));
+}
+
+}  // namespace
+
 std::uint32_t Session::label_of(const Request& r, const schedule::Plan& plan) {
   if (!recorder_) return 0;
-  recorder::Label label{.channels = plan.channels, .root = schedule::rooted(r.collective) ? r.root : -1};
+  recorder::Label label{.channels = plan.channels,
+                        .root = schedule::rooted(r.collective) ? r.root : -1,
+                        .unit = unit_of(r, executor_->ranks())};
   schedule::name(r.collective).copy(label.collective, sizeof label.collective - 1);
   schedule::name(r.type).copy(label.type, sizeof label.type - 1);
   plan.algorithm->name.copy(label.algorithm, sizeof label.algorithm - 1);

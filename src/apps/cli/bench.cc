@@ -277,7 +277,7 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--fault", spec->faults,
                   "with --on: nic:3=down|50%, gpu:1/5=down, switch:12=down|50%, link:A-B=down|50%|+5us|flap:10ms,20%, "
                   "50%@t=2ms: from then on, "
-                  "rank:5=slow:2x, jitter=exp:2us; may be given several times (docs/faults.md)")
+                  "rank:5=slow:2x, jitter=exp:2us; may be given several times (docs/simulation.md)")
       ->allow_extra_args(false);
   sub->add_option("--beside", spec->beside,
                   "with --on: what other ranks do meanwhile, again and again, e.g. all_to_all:bytes=64M,ranks=8-15; "

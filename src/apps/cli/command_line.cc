@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "apps/cli/fit.h"
 #include "apps/cli/help.h"
 #include "apps/cli/rehearse.h"
+#include "apps/cli/terminal.h"
 #include "apps/cli/version.h"
 #include "base/text.h"
 
@@ -66,6 +68,11 @@ int run_command_line(int argc, char** argv) {
     if (!command.app->parsed()) continue;
     // Libraries throw (memory, JSON, streams): the command ends with a line, never by std::terminate.
     try {
+      const std::string& name = command.app->get_name();
+      fit_stdout();
+      const bool quiet = name != "run" && name != "run-agent" && name != "explore" && name != "completion";
+      const std::optional<AtWork> at_work =
+          quiet ? std::optional<AtWork>(std::in_place, command.app->get_description()) : std::nullopt;
       const Result<int> done = command.run();
       code = done ? *done : report_error(done.error());
     } catch (const std::bad_alloc&) {

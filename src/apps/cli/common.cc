@@ -12,6 +12,7 @@
 
 #include "api/this_machine.h"
 #include "apps/cli/rates.h"
+#include "apps/cli/terminal.h"
 #include "base/env.h"
 #include "base/output_file.h"
 #include "base/text.h"
@@ -87,7 +88,7 @@ Status check_channels(std::int64_t channels) {
 
 Status write_text(const std::string& file, const std::string& text) {
   if (file != "-") return write_file(file, text);
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size())
+  if (!print_as_it_is(text))
     return failure(Code::kSystem, Blame::kInput, "cannot write standard output: {}", std::strerror(errno));
   return {};
 }

@@ -5,6 +5,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/doctor_costs.h"
+#include "apps/cli/doctor_watch.h"
 #include "apps/cli/help.h"
 #include "apps/doctor/diagnosis.h"
 #include "apps/doctor/probes.h"
@@ -20,7 +21,9 @@ struct Spec {
   std::vector<std::string> paths;
   std::string on, json, bytes, workload;
   double price = 0;
-  bool verbose = false;
+  bool verbose = false, watches = false;
+  double interval = 2;
+  std::int64_t count = 0;
 };
 
 constexpr const char* kExamples = R"(
@@ -36,6 +39,7 @@ Examples:
   weft doctor nccl.log dmesg.txt --on dgx-h100:nodes=4
   weft doctor logs/ --on dgx-h100:nodes=16 --workload llama3-70b:tp=8,pp=2,global-batch=512 --price 2
   weft doctor                                    this machine
+  weft doctor --watch --count 5                  running jobs beside this machine's counters, five times
 )";
 
 // "0-7 9": ranks, with runs of neighbours in short.
@@ -133,6 +137,14 @@ Result<DoctorReport> examine(const Spec& spec) {
 }
 
 Result<int> run(const Spec& spec) {
+  if (spec.watches) {
+    if (!spec.paths.empty() || !spec.on.empty())
+      return bad_input("--watch looks at this machine: {} is read without it",
+                       spec.paths.empty() ? "--on" : spec.paths[0]);
+    WEFT_TRY(const bool found, watch({.interval = spec.interval, .count = spec.count, .json = spec.json}));
+    return found ? kBadAnswer : 0;
+  }
+  if (spec.interval != 2 || spec.count != 0) return bad_input("--interval and --count need --watch");
   WEFT_TRY(const DoctorReport report, examine(spec));
   if (spec.json != "-") print(report, spec.verbose);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
@@ -159,6 +171,10 @@ Command add_doctor(CLI::App& app) {
   sub->add_flag("--verbose", spec->verbose, "all evidence, and what was folded");
   sub->add_option("--json", spec->json, "write weft.doctor/1 to this file; - is stdout instead of the text")
       ->check(writable);
+  sub->add_flag("--watch", spec->watches,
+                "jobs that run here: what their calls must move, beside counters of NICs, GPUs, cores and memory");
+  sub->add_option("--interval", spec->interval, "seconds between two looks of --watch")->type_name("SECONDS");
+  sub->add_option("--count", spec->count, "looks of --watch; 0: until it is interrupted")->type_name("N");
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }

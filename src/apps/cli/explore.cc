@@ -79,7 +79,7 @@ Command add_explore(CLI::App& app) {
   sub->add_option("--algo", spec->words.algorithm, "only this algorithm, or this file's schedule");
   sub->add_option("--proto", spec->words.protocol, "only this protocol");
   sub->add_option("--fault", spec->words.faults,
-                  "what is broken, as in bench; may be given several times (docs/faults.md)");
+                  "what is broken, as in bench; may be given several times (docs/simulation.md)");
   sub->add_option("--out", spec->out, "write the page to this file instead of serving it; - is stdout")
       ->check(writable);
   sub->add_option("--json", spec->json, "write weft.explorer/1 to this file; - is stdout")->check(writable);

@@ -166,7 +166,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& problem, int
   std::vector<std::string> extra = app.remaining(true);
   const auto option = std::ranges::find_if(extra, [](const std::string& e) { return e.starts_with('-'); });
   if (option == extra.end())
-    return fmt::format("{}: '{}' is one argument too many ({})", command.get_name(), extra.front(), help);
+    return fmt::format("{}: '{}' is one argument too many{} ({})", command.get_name(), extra.front(),
+                       command.get_option_no_throw("--on") != nullptr ? ", where a machine is --on MACHINE" : "", help);
   const std::string name = option->substr(0, option->find('='));
   return fmt::format("{} has no option {}; {}{} lists them", parsed.empty() ? "weft" : command.get_name(), name,
                      did_you_mean(name, names_of_options(command)), help);

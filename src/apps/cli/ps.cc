@@ -2,8 +2,10 @@
 #include <set>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/http_post.h"
 #include "base/text.h"
 #include "exec/recorder/json.h"
+#include "exec/recorder/metrics.h"
 #include "exec/recorder/recorder.h"
 
 namespace weft::cli {
@@ -14,7 +16,7 @@ using recorder::Snapshot;
 using recorder::Standing;
 
 struct Spec {
-  std::string job, json;
+  std::string job, json, prometheus, otlp;
   std::int64_t last = 0;
 };
 
@@ -102,6 +104,22 @@ Status select(std::vector<Standing>& standings, const std::string& job) {
   return {};
 }
 
+// The ranks of these communicators, as they were read.
+std::vector<Snapshot> ranks_of(const std::vector<Standing>& standings) {
+  std::vector<Snapshot> all;
+  for (const Standing& s : standings)
+    for (const Snapshot* rank : s.ranks)
+      if (rank != nullptr) all.push_back(*rank);
+  return all;
+}
+
+// For monitoring systems. Errors: of the file, or of the collector that is posted to.
+Status export_counters(const Spec& spec, const std::vector<Snapshot>& ranks) {
+  if (!spec.prometheus.empty()) WEFT_CHECK(write_text(spec.prometheus, recorder::to_prometheus(ranks)));
+  if (spec.otlp.find("://") != std::string::npos) return post_json(spec.otlp, recorder::to_otlp(ranks).dump());
+  return spec.otlp.empty() ? Status() : write_json(spec.otlp, recorder::to_otlp(ranks));
+}
+
 Result<int> ps(const Spec& spec) {
   if (spec.last < 0) return bad_input("--last {}: a number of operations is needed", spec.last);
   WEFT_TRY(const std::string folder, recorder::own_folder());
@@ -109,7 +127,8 @@ Result<int> ps(const Spec& spec) {
   auto standings = recorder::standings(snapshots);
   if (!spec.job.empty()) WEFT_CHECK(select(standings, spec.job));
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, recorder::to_json(standings)));
-  if (spec.json == "-") return 0;
+  if (!spec.prometheus.empty() || !spec.otlp.empty()) WEFT_CHECK(export_counters(spec, ranks_of(standings)));
+  if (spec.json == "-" || spec.prometheus == "-" || spec.otlp == "-") return 0;
   if (spec.job.empty()) {
     print_jobs(standings);
     return 0;
@@ -126,7 +145,17 @@ Command add_ps(CLI::App& app) {
   sub->add_option("job", spec->job, "a job, or the beginning of its name; without: all jobs, a line each");
   sub->add_option("--last", spec->last, "also show this number of operations of every rank");
   sub->add_option("--json", spec->json, "write weft.ps/1 to this file; - is stdout instead of text")->check(writable);
-  sub->footer("\nOnly jobs of this user on this machine are seen.\n\nExamples:\n  weft ps\n  weft ps 3f2a --last 5\n");
+  sub->add_option("--prometheus", spec->prometheus,
+                  "write the ranks' counters in Prometheus' text format, e.g. for node_exporter's textfile collector; "
+                  "- is stdout instead of text")
+      ->check(writable);
+  sub->add_option("--otlp", spec->otlp,
+                  "write them as OpenTelemetry metrics (OTLP, JSON) to this file, or post them to a collector: "
+                  "http://HOST:4318/v1/metrics; - is stdout instead of text")
+      ->type_name("FILE|URL");
+  sub->footer(
+      "\nOnly jobs of this user on this machine are seen.\n\nExamples:\n  weft ps\n  weft ps 3f2a --last 5\n  weft ps "
+      "--prometheus -\n");
   return {sub, [spec] { return ps(*spec); }};
 }
 

@@ -247,9 +247,10 @@ Command add_serve(CLI::App& app) {
       "then of decode engines, and --replicas counts such pairs of pools. --best: off for one pool, auto:tp=4 "
       "for this plan of prefill engines");
   sub->add_option("--decode-engines", w.decodes, "decode engines, with --prefill")->capture_default_str();
-  sub->add_option("--fault", w.faults,
-                  "what is broken, as in bench: nic:0/3=down, gpu:0/5=down, rank:2=slow:1.5x (docs/faults.md): what "
-                  "users see then, and how long until the queue is empty again")
+  sub->add_option(
+         "--fault", w.faults,
+         "what is broken, as in bench: nic:0/3=down, gpu:0/5=down, rank:2=slow:1.5x (docs/simulation.md): what "
+         "users see then, and how long until the queue is empty again")
       ->allow_extra_args(false);
   sub->add_option("--restart", w.restart, "seconds until engines with dead GPUs are back, with --fault")
       ->capture_default_str();

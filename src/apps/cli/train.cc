@@ -558,7 +558,7 @@ Command add_train(CLI::App& app) {
   sub->add_option("--cards", spec->cards, "rates of computing that weft calibrate --train fitted to your own runs");
   report::TrainRun& run_asked = spec->words.run;
   sub->add_option("--fault", spec->words.faults,
-                  "what is broken, as in bench: nic:0/3=down, switch:2=down, rank:5=slow:1.2x (docs/faults.md)");
+                  "what is broken, as in bench: nic:0/3=down, switch:2=down, rank:5=slow:1.2x (docs/simulation.md)");
   sub->add_flag("--sensitivity", spec->sensitivity, "what the step would take with one thing better or worse");
   sub->add_option("--tokens", run_asked.tokens, "of the whole run, e.g. 15e12: days, GPU-hours, money");
   sub->add_option("--price", run_asked.price, "of a GPU-hour, in your currency");

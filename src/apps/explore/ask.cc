@@ -213,6 +213,15 @@ Result<json> curve_beside(json question) {
   return json{{"schema", "weft.explorer.curve/1"}, {"busbw_GBps", points}};
 }
 
+Result<json> estimate_of(const json& question) {
+  WEFT_TRY(const Words words, words_of(question));
+  WEFT_TRY(const bool wrong, is_wrong(words.algorithm));
+  if (wrong) return bad_input("a schedule that is not proved has no time");
+  WEFT_TRY(const Understood asked, understand(words, {}, {}));
+  WEFT_TRY(const Estimated e, estimate(asked.machine, asked.question));
+  return json{{"schema", "weft.explorer.estimate/1"}, {"answer", e.sentence}, {"time_us", e.time.us()}};
+}
+
 Result<json> answer_to(std::string_view text) {
   const json question = json::parse(text, nullptr, false);
   if (!question.is_object()) return bad_input("the question is not a JSON object");
@@ -223,13 +232,14 @@ Result<json> answer_to(std::string_view text) {
     WEFT_TRY(const training::Words words, train_words_of(question));
     return asked == "train" ? train(words) : plans(words);
   }
+  if (asked == "estimate") return estimate_of(question);
   if (asked == "guess") return guess_judged(question);
   if (asked == "table") return table_beside(question);
   if (asked == "curves") return curves_beside(question);
   if (asked == "curve") return curve_beside(question);
   if (asked != "answer")
-    return bad_input("ask: '{}' is none of answer, curve, curves, generations, guess, table, train, plans, words",
-                     asked);
+    return bad_input(
+        "ask: '{}' is none of answer, curve, curves, estimate, generations, guess, table, train, plans, words", asked);
   WEFT_TRY(Words words, words_of(question));
   if (const auto curves = question.find("curves"); curves != question.end()) {
     if (!curves->is_boolean()) return bad_input("curves: {} is neither true nor false", curves->dump());

@@ -30,6 +30,7 @@ Result<report::Explorer> answer(const Words& words, const std::string& calibrati
 // the candidates, and {"ask": "curve", "of": [algorithm, protocol], …} gives the points of each, as
 // weft.explorer.curve/1, so that a page can show its progress. {"ask": "train", "model": …, "on":
 // …, "tp": …, "faults": …, …} and {"ask": "plans", …} are answered by train() and plans() of apps/explore/train.h.
+// {"ask": "estimate", …} with the words of "answer" gives weft.explorer.estimate/1: estimate()'s sentence and time.
 // {"ask": "guess", "points": [[bytes, GB/s], …], …} with the words of "answer" gives weft.explorer.guess/1: how far a
 // drawn curve is from the predicted one, in a sentence. {"ask": "table", "text": …, …} gives weft.explorer.table/1: a
 // pasted table's rows beside their predictions (apps/explore/own_table.h).

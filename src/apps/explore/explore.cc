@@ -148,6 +148,23 @@ Result<Left> left_of(const cost::MachineView& whole, const Question& q) {
 
 }  // namespace
 
+Result<Estimated> estimate(const cost::MachineView& whole, const Question& q) {
+  WEFT_TRY(const Left left, left_of(whole, q));
+  const cost::MachineView& machine = left.faulted ? *left.faulted : whole;
+  WEFT_TRY(const tune::Candidate choice, tune::choose(machine, question_of(machine, q, left.task)));
+  const Duration time = choice.estimate.total;
+  Estimated e{.time = time,
+              .sentence = fmt::format("{} by {}, {}, as the cost model estimates", format_duration(time),
+                                      choice.plan.algorithm->name, protocol::traits(choice.plan.protocol).name)};
+  if (!q.faults.empty()) {
+    WEFT_TRY(const tune::Candidate healthy, tune::choose(whole, question_of(whole, q, q.task)));
+    e.sentence += fmt::format(", {:.2f} times the {} without the fault{}", time / healthy.estimate.total,
+                              format_duration(healthy.estimate.total), q.faults.size() == 1 ? "" : "s");
+  }
+  e.sentence += "; the simulation follows …";
+  return e;
+}
+
 Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   WEFT_TRY(const Left left, left_of(whole, q));
   const sim::Disturbances& disturbances = left.disturbances;

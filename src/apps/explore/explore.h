@@ -32,6 +32,14 @@ inline constexpr std::size_t kMostMoves = 40'000;
 inline constexpr Rank kMostFollowedRanks = 1024;
 Result<report::Explorer> answer(const cost::MachineView& machine, const Question& question);
 
+// What the cost model says at once, in a sentence that stands until the simulation's answer is there. Errors: bad input
+// of the choice.
+struct Estimated {
+  Duration time;
+  std::string sentence;
+};
+Result<Estimated> estimate(const cost::MachineView& machine, const Question& question);
+
 // The candidates' curves and the published measurements of such a question, for a page that has its answer without
 // them. `algorithm` and `protocol` are the answer's. Without points the candidates are only named, and curve_of() gives
 // the bus bandwidth in GB/s by size of one after the other, for a page that shows how far it is. Errors: as answer().

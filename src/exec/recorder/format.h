@@ -8,14 +8,14 @@
 // Records as they lie in shared memory: files of a process, each a FileHeader, and from kFirstPlace on places of equal
 // size. A place is empty, which is zero, or the record of one rank in one communicator:
 //
-//   Header | Entry x entries | room for more of them | Label x labels, at labels_at | room for more
+//   Header | Entry x entries | room for more of them | Kind x labels, at labels_at | room for more
 //
 // `used` says whether there are pages to be read, and of how many entries and labels. Only the rank writes;
 // readers in other processes may look at any time, and look at the magic number once more afterwards: a place whose
 // communicator has ended is cleared. All integers are native.
 namespace weft::recorder {
 
-inline constexpr std::uint64_t kMagic = 0x63657266'65770005;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x63657266'65770006;  // changes with the format
 inline constexpr int kLabels = 128;                           // at most
 
 enum class State : std::uint32_t { kRunning = 0, kDone, kFailed };
@@ -24,7 +24,19 @@ enum class State : std::uint32_t { kRunning = 0, kDone, kFailed };
 struct Label {
   char collective[20], type[12], algorithm[32], protocol[12];
   std::int32_t channels, root;  // root -1: none
+  std::int32_t unit = 0;        // bytes of the message per element of a call's count; 0: not known
 };
+
+// What operations with one label came to, once they have ended. Only grows.
+struct Tally {
+  std::atomic<std::uint64_t> calls, failed, elements, ticks;
+};
+
+struct Kind {
+  Label label;
+  Tally tally;
+};
+static_assert(sizeof(Label) == 88);  // without padding: labels are compared as bytes
 
 // Operation n is in entry n % entries. `number` is stored last, and 0 while the rest changes.
 struct alignas(64) Entry {
@@ -62,7 +74,6 @@ struct FileHeader {
   std::int32_t pid, places;
   std::atomic<std::uint64_t> used;  // a bit per place
 };
-static_assert(sizeof(Label) % alignof(Label) == 0);
 static_assert(sizeof(FileHeader) <= kFirstPlace);
 
 struct Header {

@@ -22,7 +22,7 @@ struct Layout {
     return sizeof(Header) + static_cast<std::size_t>(entries) * sizeof(Entry);
   }
   constexpr std::size_t labels_at() const { return (bytes_for(entries) + kPage - 1) / kPage * kPage; }
-  constexpr std::size_t bytes() const { return labels_at() + (kLabels * sizeof(Label) + kPage - 1) / kPage * kPage; }
+  constexpr std::size_t bytes() const { return labels_at() + (kLabels * sizeof(Kind) + kPage - 1) / kPage * kPage; }
 };
 
 // Memory of one record: a place in a file, or private memory.

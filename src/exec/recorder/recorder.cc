@@ -68,10 +68,10 @@ std::uint32_t Recorder::label(const Label& label) {
   Header& h = header();
   const int known = h.labels.load(std::memory_order_relaxed);
   for (int i = 0; i < known; ++i)
-    if (std::memcmp(&labels()[i], &label, sizeof label) == 0) return static_cast<std::uint32_t>(i);
-  const std::size_t at = h.labels_at + static_cast<std::size_t>(known) * sizeof label;
-  if (known == kLabels || !room_.make_pages(at, sizeof label, Layout::bytes_for(1))) return kLabels;
-  labels()[known] = label;
+    if (std::memcmp(&kinds()[i].label, &label, sizeof label) == 0) return static_cast<std::uint32_t>(i);
+  const std::size_t at = h.labels_at + static_cast<std::size_t>(known) * sizeof(Kind);
+  if (known == kLabels || !room_.make_pages(at, sizeof(Kind), Layout::bytes_for(1))) return kLabels;
+  kinds()[known].label = label;
   h.labels.store(known + 1, std::memory_order_release);
   return static_cast<std::uint32_t>(known);
 }

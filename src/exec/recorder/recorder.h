@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "exec/recorder/format.h"
+#include "exec/recorder/ranges.h"
 #include "exec/recorder/record_pool.h"
 #include "exec/recorder/snapshot.h"
 #include "exec/recorder/trace.h"
@@ -49,6 +50,8 @@ class Recorder {
     e.number.store(number, std::memory_order_release);
     header().waiting.peer.store(0, kPlain);
     header().begun.store(number, std::memory_order_release);
+    if (marks_) [[unlikely]]
+      range_ = begin_range(label_of(header(), label), count);
   }
   // Of the operation that was begun last: it cannot go on at once; it has ended.
   void waits() {
@@ -60,6 +63,9 @@ class Recorder {
     if (current_->started.load(std::memory_order_relaxed) == 0) current_->started.store(now, std::memory_order_relaxed);
     current_->state.store(well ? State::kDone : State::kFailed, std::memory_order_relaxed);
     current_->finished.store(now, std::memory_order_release);
+    count(well, now);
+    if (marks_) [[unlikely]]
+      end_range(range_);
     if (trace_) [[unlikely]]
       trace_call();
   }
@@ -85,12 +91,26 @@ class Recorder {
  private:
   Recorder(Room room, Layout layout) : room_(std::move(room)), memory_(room_.memory()), layout_(layout) {}
   void trace_call();
+  // Adds the operation that has ended to the tally of its label.
+  void count(bool well, std::uint64_t now) {
+    const std::uint32_t label = current_->label.load(std::memory_order_relaxed);
+    if (label >= kLabels) return;
+    Tally& t = kinds()[label].tally;
+    const auto add = [](std::atomic<std::uint64_t>& to, std::uint64_t more) {
+      to.store(to.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+    };
+    add(t.calls, 1);
+    if (!well) [[unlikely]]
+      add(t.failed, 1);
+    add(t.elements, current_->count.load(std::memory_order_relaxed));
+    add(t.ticks, now - current_->started.load(std::memory_order_relaxed));
+  }
   // Doubles the ring, or finds that it cannot.
   void grow();
   // Resizes the ring. Requires: no operation has met the end of a smaller one.
   void set_entries(int entries);
   Header& header() const { return *static_cast<Header*>(memory_); }
-  Label* labels() const { return reinterpret_cast<Label*>(static_cast<std::byte*>(memory_) + layout_.labels_at()); }
+  Kind* kinds() const { return reinterpret_cast<Kind*>(static_cast<std::byte*>(memory_) + layout_.labels_at()); }
   Entry& entry(std::uint64_t number) const {
     auto* entries = reinterpret_cast<Entry*>(static_cast<std::byte*>(memory_) + sizeof(Header));
     return entries[number & mask_];
@@ -103,6 +123,8 @@ class Recorder {
   std::uint64_t full_at_ = 0;  // the operation before which the ring is to grow
   Entry* current_ = nullptr;
   std::unique_ptr<Trace> trace_;
+  const bool marks_ = ranges_wanted();
+  std::uint64_t range_ = 0;  // of the operation that runs, if a tool wants them
 };
 
 }  // namespace weft::recorder

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "exec/recorder/json.h"
+#include "exec/recorder/metrics.h"
 
 namespace weft::recorder {
 namespace {
@@ -218,6 +219,64 @@ TEST(Recorder, WhatIsNoRecordIsLeftAlone) {
   EXPECT_TRUE(of_job("stray").empty());
   EXPECT_TRUE(std::filesystem::exists(stray));
   std::filesystem::remove(stray);
+}
+
+TEST(Recorder, SumsWhatOperationsOfOneKindCameTo) {
+  const std::string job = fresh_job();
+  const auto recorder = recorder_of(job);
+  Label gathers{"all_gather", "float", "ring", "Simple", 2, -1, 4 * 8};  // 8 ranks give 4 bytes per element each
+  const auto gather = recorder->label(gathers), barrier = recorder->label({"barrier", "", "", "", 1, -1});
+  for (const auto& [number, label, well] : {std::tuple{1, gather, true}, {2, barrier, true}, {3, gather, false}}) {
+    recorder->begin(static_cast<std::uint64_t>(number), 100, label);
+    recorder->end(well);
+  }
+  recorder->begin(4, 100, gather);  // runs: not counted yet
+  const auto sums = of_job(job).at(0).sums;
+  ASSERT_EQ(sums.size(), 2u);
+  EXPECT_EQ(sums[0].collective, "all_gather");
+  EXPECT_EQ(sums[0].calls, 2u);
+  EXPECT_EQ(sums[0].failed, 1u);
+  EXPECT_EQ(sums[0].bytes, 2 * 100 * 32);
+  EXPECT_GT(sums[0].seconds, 0);
+  EXPECT_EQ(sums[1].bytes, 0);
+}
+
+TEST(Metrics, PrometheusTextHasOneSeriesPerRankAndKind) {
+  const Snapshot s{.job = "a\"b",
+                   .group = "world",
+                   .transport = "shm",
+                   .rank = 1,
+                   .ranks = 2,
+                   .pid = 7,
+                   .sums = {{"all_reduce", "float", "ring", "Simple", 2, 3, 1, 4096, 0.5}},
+                   .sends = 5};
+  const std::string text = to_prometheus({s});
+  const std::string who = R"(job="a\"b",communicator="world",transport="shm",rank="1",pid="7")";
+  const std::string what = R"(,collective="all_reduce",type="float",algorithm="ring",protocol="Simple",channels="2")";
+  EXPECT_NE(text.find("# TYPE weft_calls_total counter\nweft_calls_total{" + who + what + "} 3\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("weft_message_bytes_total{" + who + what + "} 4096\n"), std::string::npos);
+  EXPECT_NE(text.find("weft_call_seconds_total{" + who + what + "} 0.5\n"), std::string::npos);
+  EXPECT_NE(text.find("weft_tagged_messages_total{" + who + ",direction=\"send\"} 5\n"), std::string::npos);
+  EXPECT_NE(text.find("# TYPE weft_rank_up gauge\n"), std::string::npos);
+}
+
+TEST(Metrics, OtlpHasCumulativeSumsWithTheirStart) {
+  const Snapshot s{.job = "j",
+                   .group = "world",
+                   .transport = "shm",
+                   .opened = 5,
+                   .taken = 9,
+                   .sums = {{"all_reduce", "float", "ring", "Simple", 2, 3, 0, 4096, 0.5}}};
+  const auto metrics = to_otlp({s})["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+  EXPECT_EQ(metrics[0]["name"], "weft.calls");
+  EXPECT_EQ(metrics[0]["sum"]["aggregationTemporality"], 2);
+  EXPECT_EQ(metrics[0]["sum"]["isMonotonic"], true);
+  const auto point = metrics[0]["sum"]["dataPoints"][0];
+  EXPECT_EQ(point["asDouble"], 3.0);
+  EXPECT_EQ(point["startTimeUnixNano"], "5");
+  EXPECT_EQ(point["timeUnixNano"], "9");
+  EXPECT_EQ(metrics[8]["gauge"]["dataPoints"][0]["asDouble"], 1.0);
 }
 
 TEST(Recorder, AWaitThatWasSaidLongAgoIsOver) {

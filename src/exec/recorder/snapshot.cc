@@ -46,7 +46,7 @@ class Mapped {
     const auto* f = static_cast<const FileHeader*>(memory_);
     if (f == nullptr || f->magic.load(std::memory_order_acquire) != kMagic) return nullptr;
     if (f->places < 0 || f->places > 64 || f->place_bytes < Layout{1}.bytes() || f->labels_at < Layout::bytes_for(1) ||
-        f->place_bytes > bytes_ || f->labels_at > f->place_bytes - kLabels * sizeof(Label))
+        f->place_bytes > bytes_ || f->labels_at > f->place_bytes - kLabels * sizeof(Kind))
       return nullptr;
     if (static_cast<std::uint64_t>(f->places) > (bytes_ - kFirstPlace) / f->place_bytes) return nullptr;
     return f;
@@ -66,6 +66,29 @@ class Mapped {
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+const Kind* kinds_of(const Header& header) {
+  return reinterpret_cast<const Kind*>(reinterpret_cast<const std::byte*>(&header) + header.labels_at);
+}
+
+std::vector<Sum> sums_of(const Header& header, const Timescale& scale) {
+  std::vector<Sum> sums;
+  const int labels = std::clamp(header.labels.load(std::memory_order_acquire), 0, kLabels);
+  for (int i = 0; i < labels; ++i) {
+    const auto& [label, tally] = kinds_of(header)[i];
+    const auto elements = static_cast<double>(tally.elements.load(std::memory_order_relaxed));
+    sums.push_back({.collective = text(label.collective),
+                    .type = text(label.type),
+                    .algorithm = text(label.algorithm),
+                    .protocol = text(label.protocol),
+                    .channels = label.channels,
+                    .calls = tally.calls.load(std::memory_order_relaxed),
+                    .failed = tally.failed.load(std::memory_order_relaxed),
+                    .bytes = elements * label.unit,
+                    .seconds = scale.seconds(tally.ticks.load(std::memory_order_relaxed))});
+  }
+  return sums;
+}
 
 // Nothing if the entry is written to meanwhile, or holds another operation.
 std::optional<Operation> read(const Header& header, std::uint64_t number, std::uint64_t entries,
@@ -148,7 +171,7 @@ const Label& label_of(const Header& header, std::uint32_t label) {
   if (label >=
       std::min<std::uint32_t>(static_cast<std::uint32_t>(header.labels.load(std::memory_order_acquire)), kLabels))
     return kOther;
-  return reinterpret_cast<const Label*>(reinterpret_cast<const std::byte*>(&header) + header.labels_at)[label];
+  return kinds_of(header)[label].label;
 }
 
 std::string TaggedWait::text() const {
@@ -171,6 +194,7 @@ Snapshot read(const Header& header, std::size_t operations) {
              .rank = header.rank,
              .ranks = header.ranks,
              .pid = header.pid,
+             .opened = header.anchor.real,
              .taken = now.real};
   const std::uint64_t begun = header.begun.load(std::memory_order_acquire);
   const auto entries = static_cast<std::uint64_t>(header.entries.load(std::memory_order_acquire));
@@ -182,6 +206,7 @@ Snapshot read(const Header& header, std::size_t operations) {
   if (peer >= 0 && s.busy() && now.real - scale.real(w.said.load(std::memory_order_relaxed)) < kFresh)
     s.wait = Wait{peer, w.strand.load(std::memory_order_relaxed), w.step.load(std::memory_order_relaxed),
                   w.steps.load(std::memory_order_relaxed), scale.real(w.since.load(std::memory_order_relaxed))};
+  s.sums = sums_of(header, scale);
   s.sends = header.tagged.sends.load(std::memory_order_relaxed);
   s.receives = header.tagged.receives.load(std::memory_order_relaxed);
   s.tagged = read(header.tagged, scale);

@@ -20,6 +20,15 @@ struct Operation {
   std::int64_t started = 0, finished = 0;  // finished: 0 while it runs
 };
 
+// What a rank's ended operations of one kind came to since its communicator began.
+struct Sum {
+  std::string collective, type, algorithm, protocol;
+  int channels = 0;
+  std::uint64_t calls = 0, failed = 0;
+  double bytes = 0;    // of messages, as benchmarks count them; 0 where the kind has no size
+  double seconds = 0;  // within these calls
+};
+
 enum class Process { kRunning, kStopped, kEnded };
 
 struct Wait {
@@ -47,9 +56,10 @@ struct Snapshot {
   int pid = 0;
   Process process = Process::kRunning;
   std::string program;
-  std::int64_t taken = 0;                 // when
+  std::int64_t opened = 0, taken = 0;     // when its communicator began, and when this was read
   std::vector<Operation> operations;      // oldest first
   std::optional<Wait> wait;               // only what the rank still says
+  std::vector<Sum> sums;                  // a kind each, in the order of their first calls
   std::uint64_t sends = 0, receives = 0;  // with tags, begun
   std::optional<TaggedWait> tagged;
 

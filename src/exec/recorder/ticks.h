@@ -27,6 +27,7 @@ class Timescale {
  public:
   Timescale(const Anchor& then, const Anchor& now);
   std::int64_t real(std::uint64_t at) const;
+  double seconds(std::uint64_t ticks) const { return static_cast<double>(ticks) * per_tick_ * 1e-9; }
 
  private:
   Anchor now_;

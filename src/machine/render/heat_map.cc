@@ -85,6 +85,7 @@ std::string heat_map_svg(const Topology& topology) {
       canvas.cell(x, below, 58, 16, kColours[s]);
       canvas.text(x + 29, below + 30, rate_label(BytesPerSecond::gigabytes(gb)), 11, Align::kMiddle, 52);
     }
+  if (high > low) canvas.text(kLabel + kShades * 58.0 + 8, below + 13, "logarithmic", 11, Align::kLeft);
   if (all > devices.size())
     canvas.text(0, below + 54,
                 fmt::format("Left out: {} more devices of {} nodes.", all - devices.size(), topology.nodes()), 12,
