@@ -101,7 +101,8 @@ TEST(TransferProcesses, TheCheapestOfSeveralPathsIsTakenAndTheOthersSayWhatTheyW
             "  not gpu memory: the memory is not a GPU's\n"
             "  not tcp: 40.0 us, 35.0 us more\n"
             "  not ucx: this agent uses TCP\n"
-            "  not file: a peer's files are its own\n");
+            "  not file: a peer's files are its own\n"
+            "  not object: a peer's objects are its own\n");
   ASSERT_TRUE(agent->post(*request));
   ASSERT_EQ(agent->wait(*request), State::kDone) << request->error().message;
   for (std::int64_t i = 0; i < kPage; ++i) ASSERT_EQ(mine.data[i], byte_at(kPage + i)) << i;

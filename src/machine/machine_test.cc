@@ -164,7 +164,7 @@ TEST(Machine, ErrorsNameWhatIsWrongAndWhatThereIs) {
   EXPECT_EQ(error_of("dgx-h100:foo=1"),
             "'dgx-h100:foo=1': unknown option 'foo'; there are nodes, net, rails, oversub, tiers, wires, dims, nics, "
             "at, gpus, nvlink, pcie, "
-            "mnnvl, shape, sharp, iommu, tlb, acs, peermem, p2p, gdr, routing, seed, pxn, node, gpu, topology");
+            "mnnvl, shape, sharp, memory, iommu, tlb, acs, peermem, p2p, gdr, routing, seed, pxn, node, gpu, topology");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,nodes=3"), "'dgx-h100:nodes=2,nodes=3': option 'nodes' is given twice");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,rails=9"),
             "'dgx-h100:nodes=2,rails=9': rails=9: a node of 'dgx-h100' has 8 NICs");

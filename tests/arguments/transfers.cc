@@ -4,6 +4,7 @@
 
 #include "tests/arguments/draws.h"
 #include "weft/kv.h"
+#include "weft/stripe.h"
 #include "weft/transfer.h"
 
 namespace weft::tests {
@@ -33,6 +34,7 @@ void memory(Draws& d) {
   EXPECT_FALSE(a.allocate_gpu(bytes, page, -1));
   EXPECT_FALSE(a.add_gpu_memory(own.data(), bytes, page, 1 << 20));
   EXPECT_TRUE(refused(a.add_file("/nowhere/at/all")));
+  EXPECT_TRUE(refused(a.add_object(d.one_of<std::string>({"", "s3://", "s3:///key", "http://bucket/key", "\n"}))));
   EXPECT_TRUE(refused(a.add_open_file(d.one_of<int>({-1, 1 << 20, std::numeric_limits<int>::min()}))));
   const auto region = a.add_memory(own.data(), 4096).value();
   EXPECT_TRUE(refused(a.rows_at(own.data(), bytes < 1 || bytes > 4096 ? bytes : 5000)));
@@ -67,6 +69,12 @@ void lists(Draws& d) {
     EXPECT_TRUE(refused(prepared));
   }
   EXPECT_TRUE(refused(a.prepare("", {})));
+  const auto local = a.prepare("", std::vector{Rows{.region = region.region, .bytes = 64}});
+  const transfer::StripeSource source{.name = "s", .list = *local, .elements = {d.one_of<std::int64_t>({1, 1 << 20})}};
+  EXPECT_TRUE(refused(read_striped(a, *local, std::min<std::int64_t>(d.size(), 0), std::span(&source, 1))));
+  EXPECT_TRUE(refused(read_striped(a, *local, 64, {})));
+  EXPECT_TRUE(refused(read_striped(a, *local, 64, std::span(&source, 1))));
+  EXPECT_TRUE(refused(read_striped(a, {}, 64, std::span(&source, 1))));
   EXPECT_FALSE(a.prepare("nobody", std::span(&row, 1)));
   const Extent extent{.address = d.coin() ? 0 : ~std::uint64_t{0}, .bytes = d.size(), .count = d.size()};
   EXPECT_TRUE(refused(a.prepare_addresses("", std::span(&extent, 1))));
@@ -106,6 +114,7 @@ void empty_agents(Draws& d) {
   EXPECT_TRUE(refused(a.allocate_gpu(64)));
   EXPECT_TRUE(refused(a.add_gpu_memory(&none, 8)));
   EXPECT_TRUE(refused(a.add_file("/etc/hostname")));
+  EXPECT_TRUE(refused(a.add_object("s3://bucket/key", 8)));
   EXPECT_TRUE(refused(a.add_open_file(0)));
   EXPECT_TRUE(refused(a.deregister(region)));
   EXPECT_TRUE(refused(a.hold(region)));
@@ -206,18 +215,18 @@ std::vector<Try> tries_of_transfers() {
   return {
       {{"weft::transfer::Agent::open"}, opening, 6},
       {{"weft::transfer::Agent::allocate", "weft::transfer::Agent::add_memory", "weft::transfer::Agent::allocate_gpu",
-        "weft::transfer::Agent::add_gpu_memory", "weft::transfer::Agent::add_file",
+        "weft::transfer::Agent::add_gpu_memory", "weft::transfer::Agent::add_file", "weft::transfer::Agent::add_object",
         "weft::transfer::Agent::add_open_file", "weft::transfer::Agent::deregister", "weft::transfer::Agent::hold",
         "weft::transfer::Agent::check", "weft::transfer::Agent::rows_at", "weft::transfer::Agent::acquire",
         "weft::transfer::Agent::release", "weft::transfer::Agent::seal", "weft::transfer::Agent::sealed",
         "weft::transfer::Agent::free_pages"},
        memory,
        40},
-      {{"weft::transfer::Agent::prepare", "weft::transfer::Agent::prepare_addresses", "weft::transfer::Agent::load",
-        "weft::transfer::Agent::forget", "weft::transfer::Agent::explain", "weft::transfer::Agent::notify",
-        "weft::transfer::Agent::metadata", "weft::transfer::Agent::make", "weft::transfer::Agent::post",
-        "weft::transfer::Agent::poll", "weft::transfer::Agent::wait", "weft::transfer::Agent::cancel",
-        "weft::transfer::Agent::estimate"},
+      {{"weft::transfer::read_striped", "weft::transfer::Agent::prepare", "weft::transfer::Agent::prepare_addresses",
+        "weft::transfer::Agent::load", "weft::transfer::Agent::forget", "weft::transfer::Agent::explain",
+        "weft::transfer::Agent::notify", "weft::transfer::Agent::metadata", "weft::transfer::Agent::make",
+        "weft::transfer::Agent::post", "weft::transfer::Agent::poll", "weft::transfer::Agent::wait",
+        "weft::transfer::Agent::cancel", "weft::transfer::Agent::estimate"},
        lists,
        100},
       {{"weft::transfer::Agent::Agent", "weft::transfer::Agent::operator=", "weft::transfer::Agent::~Agent",

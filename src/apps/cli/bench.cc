@@ -201,7 +201,7 @@ Status check_options(const CLI::App& sub, const BenchSpec& spec) {
   const std::string what = fmt::format("weft bench {} {}", spec.collective_name, simulated ? "--on" : "here");
   if (is_one_sided(spec.collective_name) && simulated)
     return only_options(sub, what,
-                        {"on", "calibration", "ranks", "bytes", "min", "max", "factor", "json", "algo", "proto",
+                        {"on", "calibration", "post", "ranks", "bytes", "min", "max", "factor", "json", "algo", "proto",
                          "channels"});  // the last three have an error of their own
   if (is_one_sided(spec.collective_name))
     return no_options(sub, what,
@@ -209,9 +209,12 @@ Status check_options(const CLI::App& sub, const BenchSpec& spec) {
                        "no-fold", "max-events", "fault",  "beside",   "load",         "compute", "timeline", "block",
                        "blocks",  "from",       "bounce", "file",     "stack",        "verify",  "model",    "redis"});
   if (spec.collective_name == "transfer" || spec.collective_name == "kv") {
-    WEFT_CHECK(no_options(sub, fmt::format("weft bench {}", spec.collective_name),
-                          {"root", "dtype", "in-place", "iters", "reproducible", "level", "no-fold", "max-events",
-                           "fault", "beside", "load", "compute", "timeline", "tuner"}));
+    WEFT_CHECK(no_options(
+        sub, fmt::format("weft bench {}", spec.collective_name),
+        {"root", "dtype", "in-place", "iters", "reproducible", "no-fold", "max-events", "beside", "compute", "tuner"}));
+    // A simulated hand-over heeds faults, and says of the others why it does not.
+    if (!simulated || spec.collective_name == "kv")
+      WEFT_CHECK(no_options(sub, what, {"level", "fault", "load", "timeline"}));
     if (spec.collective_name == "kv") return no_options(sub, "weft bench kv", {"op", "verbose", "unregistered"});
     if (simulated) return no_options(sub, what, {"verbose", "model", "redis"});
     return no_options(sub, what, {"model", "redis", "calibration"});

@@ -287,8 +287,9 @@ Status check_options(const CLI::App& sub, const Spec& spec) {
   const std::string what = fmt::format("weft explain {}", spec.collective);
   if (spec.collective == "devices") return only_options(sub, what, {"gpus", "processes", "json"});
   if (spec.collective == "access")
-    return only_options(sub, what, {"bytes", "on", "calibration", "reuse", "fraction", "peer", "l2", "work", "json"});
-  WEFT_CHECK(no_options(sub, what, {"reuse", "fraction", "peer", "l2", "work", "gpus", "processes"}));
+    return only_options(sub, what,
+                        {"bytes", "on", "calibration", "reuse", "fraction", "peer", "l2", "memory", "work", "json"});
+  WEFT_CHECK(no_options(sub, what, {"reuse", "fraction", "peer", "l2", "memory", "work", "gpus", "processes"}));
   if (spec.table.empty()) return no_options(sub, what + " without --table", {"max"});
   return no_options(sub, what + " --table", {"bytes", "json"});
 }
