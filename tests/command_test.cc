@@ -291,7 +291,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"place --on dgx-h100:nodes=4 --nodes 2 --switches 2@abc", "'abc' is no time of Slurm's"},
         BadInput{"place --on dgx-h100:nodes=4 --nodes 2 --segment 0", "--segment 0: at least 1"},
         BadInput{"place --on dgx-h100:nodes=4 --nodes 2 --train llama3-8b --bytes 1M", "--bytes has no meaning"},
-        BadInput{"place --on dgx-h100:nodes=4 --nodes 2 --train llama9:tp=8", "'llama9'"},
+        BadInput{"place --on dgx-h100:nodes=4 --nodes 2 --train llama9:tp=8", "model llama9: none of"},
         BadInput{"place --on dgx-h100:nodes=4 --given node[0,1] --seed 2", "no meaning beside --given"},
         BadInput{"advise llama-3.1-8b --rate 5 --ttft 0", "--ttft: 0: a number above 0"},
         BadInput{"advise llama-3.1-8b --rate 0", "--rate: 0: a number above 0"},

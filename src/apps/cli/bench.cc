@@ -198,7 +198,7 @@ void group(CLI::App& sub) {
 // Errors (bad input): an option that this kind of bench leaves without effect.
 Status check_options(const CLI::App& sub, const BenchSpec& spec) {
   const bool simulated = !spec.on.empty() && spec.on != "this";
-  const std::string what = fmt::format("weft bench {} {}", spec.collective_name, simulated ? "--on" : "here");
+  const std::string what = fmt::format("weft bench {} {}", spec.collective_name, simulated ? "--on" : "without --on");
   if (is_one_sided(spec.collective_name) && simulated)
     return only_options(sub, what,
                         {"on", "calibration", "post", "ranks", "bytes", "min", "max", "factor", "json", "algo", "proto",
