@@ -35,6 +35,7 @@ enum class FrameKind : std::uint8_t {
   kCall,    // a call of mine: number, chain; tag, offset, total: its fabric::Description
   kPast,    // number: of my latest call, which is behind yours; tag: what I have sent you so far, see Frame::weight
   kPart,    // to the node that sums messages: message `number` is a part of the Sum in tag, offset and total
+  kGone,    // to a process's hub: no communicator has the number `number` here any more
 };
 
 inline constexpr std::uint8_t kEnd = 1;      // data: the message is complete with this part, or striped

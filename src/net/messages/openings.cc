@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "net/messages/endpoint.h"
+#include "net/messages/hub.h"
 
 namespace weft::net::messages {
 
@@ -32,27 +32,35 @@ bool is_ready(int fd, short event) {
 
 }  // namespace
 
-void Endpoint::open_connections(Rank r) {
-  Peer& p = peer(r);
-  p.started = true;
+bootstrap::Record Hub::record_of(Rank r) const {
+  if (static_cast<std::size_t>(r) < records_.size()) return records_[static_cast<std::size_t>(r)];
+  bootstrap::Record node = records_.front();
+  node.data.port = node.aggregation_port;
+  return node;
+}
+
+void Hub::open(ContextId own, Rank peer) {
+  const Rank r = find(own)->here[static_cast<std::size_t>(peer)];
+  if (started_[static_cast<std::size_t>(r)]) return;
+  started_[static_cast<std::size_t>(r)] = true;
   for (int lane = 0; lane < carrier_->lanes(); ++lane) {
     if (carrier_->attached(r, lane) || own_opening(r, lane)) continue;
-    if (!start_opening(r, lane)) return;
+    if (!start_opening(own, r, lane)) return;
   }
 }
 
-bool Endpoint::start_opening(Rank r, int lane) {
+bool Hub::start_opening(ContextId own, Rank r, int lane) {
   auto fd = bootstrap::start_connect(record_of(r).data);
   if (!fd) {
-    if (fd.error().code == Code::kNoResources)
-      fail(fd.error().code, fd.error().blame, -1, fd.error().message);
+    if (Context* const context = find(own); context != nullptr && fd.error().code == Code::kNoResources)
+      context->user->exhausted(fd.error());
     else
       ended(r, fd.error().message);
     return false;
   }
   const Claim claim{.purpose = bootstrap::kData, .from = rank_, .to = r, .detail = static_cast<std::uint32_t>(lane)};
   openings_.push_back(
-      {std::move(*fd), Handshake(Handshake::Role::kOpener, meeting_.key, claim), r, lane, Clock::now(), true});
+      {std::move(*fd), Handshake(Handshake::Role::kOpener, key_, claim), r, lane, Clock::now(), true});
   epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.ptr = nullptr}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, openings_.back().fd.get(), &event);
   return true;
@@ -60,19 +68,19 @@ bool Endpoint::start_opening(Rank r, int lane) {
 
 // A connection that breaks before its greeting is over may have had to make place for others: it is tried again, for as
 // long as the other side listens.
-void Endpoint::retry_openings() {
+void Hub::retry_openings() {
   const auto due = [now = Clock::now()](const Retry& r) { return now >= r.at; };
   for (std::size_t i = 0; i < retries_.size(); ++i) {
     const Retry again = retries_[i];
     if (!due(again) || carrier_->attached(again.peer, again.lane) || own_opening(again.peer, again.lane)) continue;
-    meeting_.log->info(LogPart::kFault, "connection {} to rank {} is tried again", again.lane, again.peer);
-    start_opening(again.peer, again.lane);
+    log_->info(LogPart::kFault, "connection {} to rank {} is tried again", again.lane, again.peer);
+    start_opening(current_, again.peer, again.lane);
   }
   std::erase_if(retries_, due);
 }
 
 // Those that say nothing make place; while all do, nobody is accepted.
-bool Endpoint::has_place_for_guest() {
+bool Hub::has_place_for_guest() {
   if (guests_.size() < kGuests) return true;
   const auto silent = std::find_if(guests_.begin(), guests_.end(), [now = Clock::now()](const Opening& o) {
     return o.handshake.silent() && now - o.since > kSilentTime;
@@ -82,55 +90,56 @@ bool Endpoint::has_place_for_guest() {
   return true;
 }
 
-bool Endpoint::own_opening(Rank r, int lane) const {
+bool Hub::own_opening(Rank r, int lane) const {
   return std::any_of(openings_.begin(), openings_.end(),
                      [&](const Opening& o) { return o.fd.open() && o.peer == r && o.lane == lane; });
 }
 
-void Endpoint::drop_own_opening(Rank r, int lane) {
+void Hub::drop_own_opening(Rank r, int lane) {
   for (Opening& o : openings_)
     if (o.peer == r && o.lane == lane) o.fd.reset();
 }
 
-void Endpoint::attach(Opening& opening, bool own) {
+void Hub::attach(Opening& opening, bool own) {
   const Rank r = opening.peer;
-  Peer& p = peer(r);
-  if (meeting_.log->writes(LogLevel::kInfo, LogPart::kNet))
-    meeting_.log->info(LogPart::kNet, "connection {} with {} is there, opened by {}", opening.lane, describe(r),
-                       own ? "this rank" : "it");
+  if (log_->writes(LogLevel::kInfo, LogPart::kNet))
+    log_->info(LogPart::kNet, "connection {} with {} is there, opened by {}", opening.lane, record_of(r).text(),
+                 own ? "this rank" : "it");
   carrier_->attach(r, opening.lane, std::move(opening.fd), opening.handshake);
-  peer_end_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
-  p.started = true;
-  p.all_attached = true;
-  for (int lane = 0; lane < carrier_->lanes(); ++lane) p.all_attached &= carrier_->attached(r, lane);
-  if (by_ && p.all_attached) tell_broken(r, *by_);
+  ends_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
+  started_[static_cast<std::size_t>(r)] = true;
+  for (int lane = 0; lane < carrier_->lanes(); ++lane)
+    if (!carrier_->attached(r, lane)) return;
+  attached_[static_cast<std::size_t>(r)] = true;
+  each_with(r, [](User& user, Rank peer) { user.connected(peer); });
 }
 
-std::chrono::microseconds Endpoint::listens_every() const {
+std::chrono::microseconds Hub::listens_every() const {
   return guests_.empty() ? kListenEvery : guests_.size() < kCrowd ? std::chrono::microseconds(0) : kCrowdEvery;
 }
 
-bool Endpoint::progress_guests() {
+bool Hub::progress_guests() {
   listened_ = Clock::now();
   while (has_place_for_guest() &&
-         is_ready(meeting_.listener.get(), POLLIN)) {  // to accept in vain costs eight times as much
-    auto fd = bootstrap::accept_from(meeting_.listener.get());
+         is_ready(listener_.get(), POLLIN)) {  // to accept in vain costs eight times as much
+    auto fd = bootstrap::accept_from(listener_.get());
     if (!fd) {
-      fail(fd.error().code, fd.error().blame, -1, fd.error().message);
+      if (Context* const context = find(current_); context != nullptr && context->user != nullptr)
+        context->user->exhausted(fd.error());
       break;
     }
     if (!fd->open()) break;
     epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd->get(), &event);
     guests_.push_back(
-        {std::move(*fd), Handshake(Handshake::Role::kAcceptor, meeting_.key), -1, 0, Clock::now(), false});
+        {std::move(*fd), Handshake(Handshake::Role::kAcceptor, key_), -1, 0, Clock::now(), false});
   }
   bool moved = false;
   for (Opening& o : guests_) moved |= progress_guest(o);
   return moved;
 }
 
-bool Endpoint::progress_openings() {
+bool Hub::progress_openings() {
   retry_openings();
   bool moved = (guests_.empty() || Clock::now() - listened_ >= listens_every()) && progress_guests();
   for (std::size_t i = 0; i < openings_.size(); ++i) {
@@ -152,7 +161,7 @@ bool Endpoint::progress_openings() {
     } else if (state == Handshake::State::kFailed) {
       // A refusal as a duplicate means that the peer's own attempt counts.
       if (o.handshake.broke()) {
-        meeting_.log->info(LogPart::kFault, "connection {} to rank {} broke in its greeting: {}", o.lane, o.peer,
+        log_->info(LogPart::kFault, "connection {} to rank {} broke in its greeting: {}", o.lane, o.peer,
                            o.handshake.problem());
         retries_.push_back({o.peer, o.lane, Clock::now() + kRetryAfter});
       } else if (o.handshake.refused() != bootstrap::kRefusedDuplicate) {
@@ -167,11 +176,11 @@ bool Endpoint::progress_openings() {
   return moved;
 }
 
-bool Endpoint::progress_guest(Opening& o) {
+bool Hub::progress_guest(Opening& o) {
   o.handshake.advance(o.fd.get());
   if (o.handshake.proved() && o.peer < 0) {
     const Claim& c = o.handshake.claim();
-    if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= ranks() || c.from == rank_ ||
+    if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= static_cast<Rank>(records_.size()) || c.from == rank_ ||
         c.detail >= static_cast<std::uint32_t>(carrier_->lanes())) {
       o.handshake.refuse(bootstrap::kRefusedRanks);
     } else {

@@ -22,14 +22,17 @@ class Sockets final : public messages::Carrier {
   int lanes() const override { return lanes_; }
   void attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstrap::Handshake& greeting) override;
   bool attached(Rank peer, int lane) const override;
-  void send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) override;
+  void send(const Route& route, const Frame& frame, const std::byte* payload, const Block& block,
+            bool more_follows) override;
   bool pump(Rank peer) override;
   bool pump_all() override;
-  void left(Rank) override {}  // its sockets will say so, too
-  Rank unsettled() override;
-  Rank reader_of(const std::byte* begin, const std::byte* end) const override;
-  bool reads_callers(Rank peer) const override;
-  void drop_callers() override;
+  void left(Rank, ContextId) override {}  // its sockets will say so, too
+  Rank unsettled(ContextId own) override;
+  Rank reader_of(ContextId own, const std::byte* begin, const std::byte* end) const override;
+  bool reads_callers(Rank peer, ContextId own) const override;
+  void drop_callers(ContextId own) override;
+  void divert(ContextId own) override;
+  void share(bool several) override;
   bool may_sleep() override;
   void woken(void* what) override;
   void leave(messages::Clock::duration longest) override;
@@ -46,7 +49,9 @@ class Sockets final : public messages::Carrier {
   ZeroCopy zero_copy_;
   bootstrap::Sealing sealing_;
   Splicer splicer_;
-  messages::Blocks sealed_{messages::kSlotBytes};  // encrypted bytes on their way out
+  messages::Blocks sealed_{messages::kSlotBytes};  // encrypted or copied bytes on their way out
+  Block sink_;                                     // of bytes that nobody wants any more
+  bool shared_ = false;
   std::chrono::milliseconds timeout_;
   messages::Receiver& receiver_;
   int epoll_;
