@@ -52,12 +52,12 @@ Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting 
       ranks_(static_cast<Rank>(meeting_.ranks.size())),
       node_(-1),
       timeout_(timeout),
-      peers_(meeting_.ranks.size()),
-      peer_end_(peers_.size()),
       offer_(std::move(branch.offer)),
       places_(std::move(branch.places)),
       own_(offer_.number()),
-      hub_(offer_.hub()) {
+      hub_(offer_.hub()),
+      peers_(meeting_.ranks.size()),
+      peer_end_(peers_.size()) {
   if (!meeting_.member) meeting_.member = bootstrap::join_members(meeting_, rank_);
   hub_->join(own_, places_, *this);
 }

@@ -246,6 +246,10 @@ class Endpoint final : public Hub::User {
   std::uint64_t calls_ = 0;
   std::vector<Made> made_{kMade};  // a ring
   Rank mismatched_ = -1;
+  Hub::Offer offer_;  // of a branch; holds the number
+  Hub::Places places_;
+  ContextId own_ = kRoot;
+  std::shared_ptr<Hub> hub_;                  // ends after the streams, whose blocks are its
   std::vector<std::unique_ptr<Peer>> peers_;  // null: never needed
   std::vector<Rank> known_;                   // those that are not
   std::vector<std::string> peer_end_;
@@ -261,10 +265,6 @@ class Endpoint final : public Hub::User {
   static constexpr Bytes kMuch = Bytes{48} << 10;
   Bytes awaited_bytes_ = 0;  // of the operation that was found not ready last
   Rank awaited_ = -1, suspicion_ = -1, beside_ = -1;
-  Hub::Offer offer_;  // of a branch; holds the number
-  Hub::Places places_;
-  ContextId own_ = kRoot;
-  std::shared_ptr<Hub> hub_;
   std::byte* scratch_ = nullptr;
   std::unique_ptr<std::byte[]> own_scratch_;
   std::vector<const std::byte*> sources_;  // of the current move

@@ -188,6 +188,7 @@ class Hub final : public Receiver {
   std::atomic<bool> shared_ = false;
 
   // All that follows: under the guard.
+  Blocks blocks_{kSlotBytes};
   std::unordered_map<ContextId, Context> contexts_;
   ContextId next_ = kRoot;
   ContextId current_ = kRoot;  // whose thread moves frames now
@@ -198,7 +199,6 @@ class Hub final : public Receiver {
   std::vector<Retry> retries_;
   Clock::time_point listened_{};  // for guests, last
   std::vector<std::shared_ptr<void>> kept_;
-  Blocks blocks_{kSlotBytes};
   Block sink_;                        // of bytes that nobody wants
   std::unique_ptr<Carrier> carrier_;  // ends first: its frames hold blocks
 };
