@@ -140,6 +140,29 @@ TEST_P(Groups, TakeWhatAFasterRankSendsBeforeTheyAreMade) {
   });
 }
 
+TEST_P(Groups, ErrorsNameTheCallThatTheUserMade) {
+  expect_well(2, [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+    auto place = MeetingPlace::open(3, {.timeout = 60s});
+    if (!place) return place.error().message;
+    auto one = c.split(0), two = c.split(0), three = c.split(0);
+    if (!one || !two || !three) return "no groups";
+    std::vector<float> x(64, 1);
+    const auto by = [&](const Error& e, const std::string& own, const std::string& other) -> std::string {
+      const bool names = e.message.find(own) != std::string::npos && e.message.find(other) != std::string::npos;
+      return names && e.message.find("all_gather") == std::string::npos ? "" : e.message;
+    };
+    auto grown = one->grow(place->id(), c.rank() == 0 ? 3 : 4);
+    if (grown) return "grown";
+    if (const auto wrong = by(grown.error(), "grow to 3", "grow to 4"); !wrong.empty()) return wrong;
+    const Status status = c.rank() == 0 ? two->broadcast<float>(x, 1) : Status(two->split(0).map([](auto&&) {}));
+    if (status) return "no mismatch";
+    if (const auto wrong = by(status.error(), "broadcast", "split"); !wrong.empty()) return wrong;
+    auto late = c.rank() == 0 ? three->grow(place->id(), 3) : three->split(0);
+    if (late) return "no mismatch of grow and split";
+    return by(late.error(), "grow to 3", "split");
+  });
+}
+
 TEST_P(Groups, NameTheDeadRankOfAllThatHaveIt) {
   ConnectedJob job(4, options(), [](Communicator& c, Report& report, NoticeBoard&) -> std::string {
     auto with = c.split(c.rank() == 3 ? 1 : 0), all = c.split(0, -c.rank());
