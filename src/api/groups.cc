@@ -354,8 +354,8 @@ class MetGroups final : public Common {
 
   const net::messages::Endpoint& endpoint_;
   const std::chrono::milliseconds timeout_;
-  const net::mixed::World* const near_;  // null: nobody is
-  net::messages::Hub::Offer offer_;      // of a split
+  const net::mixed::World* const near_;     // null: nobody is
+  net::messages::Hub::Offer offer_;         // of a split
   net::bootstrap::UniqueFd next_listener_;  // of survivors
   bool shrunk_ = false;
   std::uint32_t agreements_ = 0;

@@ -33,12 +33,9 @@ int main(int argc, char** argv) {
   Many many{.over = {Over::kThreads, Over::kShm, Over::kTcp, Over::kMixed}, .jobs = 8};
   std::int64_t keep_going = 0, deaths = 0, trees = 0, jobs = many.jobs;
   if (weft::net::ucx::available()) many.over.push_back(Over::kUcx);
-  const std::map<std::string_view, std::int64_t*> numbers{{"--cases", &many.cases},
-                                                          {"--seed", &many.seed},
-                                                          {"--keep-going", &keep_going},
-                                                          {"--deaths", &deaths},
-                                                          {"--trees", &trees},
-                                                          {"--jobs", &jobs}};
+  const std::map<std::string_view, std::int64_t*> numbers{{"--cases", &many.cases},      {"--seed", &many.seed},
+                                                          {"--keep-going", &keep_going}, {"--deaths", &deaths},
+                                                          {"--trees", &trees},           {"--jobs", &jobs}};
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc) return usage(argv[i]);
     if (std::strcmp(argv[i], "--over") == 0) {

@@ -24,8 +24,8 @@ constexpr std::size_t kMostGroups = 24;
 struct Plan {
   Rank ranks = 2;
   int steps = 0;
-  Rank victim = -1;  // is killed
-  int dies_in = 0;   // at the latest before this step
+  Rank victim = -1;            // is killed
+  int dies_in = 0;             // at the latest before this step
   std::int64_t after_us = -1;  // … or so long after the step before has begun
   bool starved = false;        // rank 0 may open no more descriptors
 };
@@ -320,9 +320,9 @@ Verdict live_tree(std::uint64_t seed, Over over) {
   Verdict verdict{.said = job.join(plan.victim < 0 ? std::vector<Rank>{} : std::vector{plan.victim})};
   for (std::size_t r = 0; r < verdict.said.size(); ++r)
     if (static_cast<Rank>(r) != plan.victim && !verdict.said[r].empty() && verdict.wrong.empty())
-      verdict.wrong = fmt::format("tree of seed {} over {}, {} ranks, rank {} dies in step {}: rank {}: {}", seed,
-                                  kNames[static_cast<int>(over)], plan.ranks, plan.victim, plan.dies_in, r,
-                                  verdict.said[r]);
+      verdict.wrong =
+          fmt::format("tree of seed {} over {}, {} ranks, rank {} dies in step {}: rank {}: {}", seed,
+                      kNames[static_cast<int>(over)], plan.ranks, plan.victim, plan.dies_in, r, verdict.said[r]);
   return verdict;
 }
 

@@ -63,7 +63,8 @@ fabric::Description inside(Inside call, std::uint64_t count, fabric::Description
 std::string text_of(const fabric::Description& d) {
   const auto number = kCollective.of(d);
   if (number == kFirstInside + static_cast<std::uint64_t>(Inside::kSplit)) return "split";
-  if (number == kFirstInside + static_cast<std::uint64_t>(Inside::kGrow)) return fmt::format("grow to {} ranks", d.count);
+  if (number == kFirstInside + static_cast<std::uint64_t>(Inside::kGrow))
+    return fmt::format("grow to {} ranks", d.count);
   if (number >= std::size(schedule::kCollectives)) return "an unknown collective";
   const auto collective = static_cast<Collective>(number);
   const std::string name(schedule::name(collective));

@@ -275,11 +275,11 @@ class Session {
   std::deque<std::shared_ptr<Pending>> queue_;
   bool running_ = false;  // the queue's front has been handed to the executor
   std::uint64_t operations_ = 0;
-  std::uint64_t chain_ = 0;  // the signatures of all calls so far, one made of the other
+  std::uint64_t chain_ = 0;           // the signatures of all calls so far, one made of the other
   Inside within_ = Inside::kNothing;  // the call whose collectives begin
   std::uint64_t within_count_ = 0;
-  bool finalized_ = false;   // by all ranks: failure_ says so
-  int children_ = 0;         // calls of split
+  bool finalized_ = false;  // by all ranks: failure_ says so
+  int children_ = 0;        // calls of split
   static constexpr std::chrono::microseconds kRetry{100};
   std::atomic<bool> inside_{false};   // a turn is being taken
   std::atomic<bool> visited_{false};  // somebody wants that none is

@@ -40,8 +40,8 @@ class Receiver {
 
 // What moves frames between this rank and its peers. A peer's frames may arrive out of order only where they are
 // numbered: parts of striped messages, messages, signals.
-// Thread: one at a time, the hub sees to that. Owns: connections; blocks of frames under way. Memory of frames without a
-// block is the caller's until reader_of() says otherwise.
+// Thread: one at a time, the hub sees to that. Owns: connections; blocks of frames under way. Memory of frames without
+// a block is the caller's until reader_of() says otherwise.
 class Carrier {
  public:
   struct Route {

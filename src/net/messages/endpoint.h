@@ -15,12 +15,12 @@
 
 namespace weft::net::messages {
 
-// One rank's view of ranks that only send each other messages, over the connections of a hub. Messages leave from where they lie, if that is the caller's memory: the endpoint watches that
-// memory until the carrier has it (unsettled(), and no later operation overwrites it before). A message that a strand
-// waits for arrives where it belongs, others in slots.
-// Behind the last rank there may be a node that sums messages (aggregator.h), an Endpoint too: aggregations are
-// messages to and from it. Thread: one at a time; frames may come in on those of communicators that share the hub, under
-// its guard. Owns: slots, scratch; with others, the hub.
+// One rank's view of ranks that only send each other messages, over the connections of a hub. Messages leave from where
+// they lie, if that is the caller's memory: the endpoint watches that memory until the carrier has it (unsettled(), and
+// no later operation overwrites it before). A message that a strand waits for arrives where it belongs, others in
+// slots. Behind the last rank there may be a node that sums messages (aggregator.h), an Endpoint too: aggregations are
+// messages to and from it. Thread: one at a time; frames may come in on those of communicators that share the hub,
+// under its guard. Owns: slots, scratch; with others, the hub.
 class Endpoint final : public Hub::User {
  public:
   using MakeCarrier = Hub::MakeCarrier;

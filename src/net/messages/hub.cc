@@ -12,7 +12,7 @@
 namespace weft::net::messages {
 namespace {
 
-constexpr ContextId kOfHub = ~ContextId{0};  // of frames between hubs
+constexpr ContextId kOfHub = ~ContextId{0};                                    // of frames between hubs
 constexpr std::size_t kMostEarly = std::size_t{kMostUnderWay + 2} * kStreams;  // of a peer: more than it may send ahead
 
 }  // namespace
@@ -123,9 +123,7 @@ bool Hub::pump_all(ContextId own) {
   return carrier_->pump_all() || moved;
 }
 
-void Hub::left(ContextId own, Rank peer) {
-  carrier_->left(find(own)->here[static_cast<std::size_t>(peer)], own);
-}
+void Hub::left(ContextId own, Rank peer) { carrier_->left(find(own)->here[static_cast<std::size_t>(peer)], own); }
 
 bool Hub::prepare_sleep(ContextId own) {
   if (!carrier_->may_sleep()) return false;
@@ -145,8 +143,7 @@ void Hub::sleep(ContextId own, std::chrono::milliseconds limit) {
     context.sleeps = false;
     --sleepers_;
     std::uint64_t forgotten = 0;
-    if (std::exchange(context.called, false) && --called_ == 0)
-      (void)!read(wake_.get(), &forgotten, sizeof forgotten);
+    if (std::exchange(context.called, false) && --called_ == 0) (void)!read(wake_.get(), &forgotten, sizeof forgotten);
   }
   bool others = false;
   for (int i = 0; i < n; ++i) {
@@ -206,9 +203,8 @@ bool Hub::take_early(Context& context, Rank peer, const Frame& frame, const std:
     context.early.push_back({peer, frame, Block(), true});
     return true;
   }
-  const auto kept = std::find_if(context.early.begin(), context.early.end(), [&](const Early& e) {
-    return !e.complete && e.peer == peer && e.block.data() == at;
-  });
+  const auto kept = std::find_if(context.early.begin(), context.early.end(),
+                                 [&](const Early& e) { return !e.complete && e.peer == peer && e.block.data() == at; });
   if (kept == context.early.end()) return false;
   kept->complete = true;
   if (context.user != nullptr) deliver_early(context);

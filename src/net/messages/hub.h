@@ -15,12 +15,12 @@
 namespace weft::net::messages {
 
 // The connections of a rank's process to those of the ranks that it has met, for the communicator of their meeting and
-// all that were split from it: one listener, one epoll set, one connection per peer, however many communicators use them.
-// A connection is opened when it is first needed, by either end. Every communicator has a number here, its context id,
-// which its ranks tell each other when it is made; frames carry the receiver's. What comes for a communicator that is
-// still to be opened is kept for it; what comes for one that has gone is answered by kGone.
-// Ranks are called as in the communicator of the meeting. Thread: any; while one communicator alone uses the hub, that
-// one's, and nothing is locked.
+// all that were split from it: one listener, one epoll set, one connection per peer, however many communicators use
+// them. A connection is opened when it is first needed, by either end. Every communicator has a number here, its
+// context id, which its ranks tell each other when it is made; frames carry the receiver's. What comes for a
+// communicator that is still to be opened is kept for it; what comes for one that has gone is answered by kGone. Ranks
+// are called as in the communicator of the meeting. Thread: any; while one communicator alone uses the hub, that one's,
+// and nothing is locked.
 class Hub final : public Receiver {
  public:
   // `epoll`: the set that the hub sleeps on; events of a carrier's descriptors carry a pointer that is not null.
@@ -78,8 +78,8 @@ class Hub final : public Receiver {
   };
   // The communicator is there from now on. What has come for it follows at once.
   void join(ContextId own, const Places& places, User& user);
-  // It is not any more. Waits until what it sent is on its way, and if it is the last, until that is the peers' business,
-  // at most so long. `kept`: memory that frames on their way in may still be written to.
+  // It is not any more. Waits until what it sent is on its way, and if it is the last, until that is the peers'
+  // business, at most so long. `kept`: memory that frames on their way in may still be written to.
   void close(ContextId own, Clock::duration longest, std::shared_ptr<void> kept);
 
   using Guard = std::unique_lock<std::recursive_mutex>;
@@ -122,9 +122,9 @@ class Hub final : public Receiver {
     bool complete;
   };
   struct Context {
-    User* user = nullptr;        // null: it is to be opened
-    std::vector<Rank> ranks;     // the communicator's, by those here; -1: none
-    std::vector<Rank> here;      // the ranks here, by the communicator's
+    User* user = nullptr;     // null: it is to be opened
+    std::vector<Rank> ranks;  // the communicator's, by those here; -1: none
+    std::vector<Rank> here;   // the ranks here, by the communicator's
     std::vector<ContextId> numbers;
     std::vector<bool> said_last;  // by ranks here: BYE or BROKEN has come
     std::deque<Early> early;

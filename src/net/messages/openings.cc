@@ -59,8 +59,7 @@ bool Hub::start_opening(ContextId own, Rank r, int lane) {
     return false;
   }
   const Claim claim{.purpose = bootstrap::kData, .from = rank_, .to = r, .detail = static_cast<std::uint32_t>(lane)};
-  openings_.push_back(
-      {std::move(*fd), Handshake(Handshake::Role::kOpener, key_, claim), r, lane, Clock::now(), true});
+  openings_.push_back({std::move(*fd), Handshake(Handshake::Role::kOpener, key_, claim), r, lane, Clock::now(), true});
   epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.ptr = nullptr}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, openings_.back().fd.get(), &event);
   return true;
@@ -104,7 +103,7 @@ void Hub::attach(Opening& opening, bool own) {
   const Rank r = opening.peer;
   if (log_->writes(LogLevel::kInfo, LogPart::kNet))
     log_->info(LogPart::kNet, "connection {} with {} is there, opened by {}", opening.lane, record_of(r).text(),
-                 own ? "this rank" : "it");
+               own ? "this rank" : "it");
   carrier_->attach(r, opening.lane, std::move(opening.fd), opening.handshake);
   ends_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
   started_[static_cast<std::size_t>(r)] = true;
@@ -120,8 +119,7 @@ std::chrono::microseconds Hub::listens_every() const {
 
 bool Hub::progress_guests() {
   listened_ = Clock::now();
-  while (has_place_for_guest() &&
-         is_ready(listener_.get(), POLLIN)) {  // to accept in vain costs eight times as much
+  while (has_place_for_guest() && is_ready(listener_.get(), POLLIN)) {  // to accept in vain costs eight times as much
     auto fd = bootstrap::accept_from(listener_.get());
     if (!fd) {
       if (Context* const context = find(current_); context != nullptr && context->user != nullptr)
@@ -131,8 +129,7 @@ bool Hub::progress_guests() {
     if (!fd->open()) break;
     epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd->get(), &event);
-    guests_.push_back(
-        {std::move(*fd), Handshake(Handshake::Role::kAcceptor, key_), -1, 0, Clock::now(), false});
+    guests_.push_back({std::move(*fd), Handshake(Handshake::Role::kAcceptor, key_), -1, 0, Clock::now(), false});
   }
   bool moved = false;
   for (Opening& o : guests_) moved |= progress_guest(o);
@@ -162,7 +159,7 @@ bool Hub::progress_openings() {
       // A refusal as a duplicate means that the peer's own attempt counts.
       if (o.handshake.broke()) {
         log_->info(LogPart::kFault, "connection {} to rank {} broke in its greeting: {}", o.lane, o.peer,
-                           o.handshake.problem());
+                   o.handshake.problem());
         retries_.push_back({o.peer, o.lane, Clock::now() + kRetryAfter});
       } else if (o.handshake.refused() != bootstrap::kRefusedDuplicate) {
         ended(o.peer, o.handshake.problem());
@@ -180,8 +177,8 @@ bool Hub::progress_guest(Opening& o) {
   o.handshake.advance(o.fd.get());
   if (o.handshake.proved() && o.peer < 0) {
     const Claim& c = o.handshake.claim();
-    if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= static_cast<Rank>(records_.size()) || c.from == rank_ ||
-        c.detail >= static_cast<std::uint32_t>(carrier_->lanes())) {
+    if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= static_cast<Rank>(records_.size()) ||
+        c.from == rank_ || c.detail >= static_cast<std::uint32_t>(carrier_->lanes())) {
       o.handshake.refuse(bootstrap::kRefusedRanks);
     } else {
       o.peer = c.from;

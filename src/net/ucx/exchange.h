@@ -18,8 +18,8 @@ struct LastWord {
 
 // A proved TCP connection to a peer. Both sides first exchange their worker's address: its length, and its
 // bytes. A rank that leaves a communicator sends a last word, and closes after that of the last one. A connection that
-// ends without one of them is that of a process that died. Words on this connection arrive without anybody's progress, other than what is sent through UCX.
-// Thread: one at a time. Owns: the socket.
+// ends without one of them is that of a process that died. Words on this connection arrive without anybody's progress,
+// other than what is sent through UCX. Thread: one at a time. Owns: the socket.
 class Exchange {
  public:
   Exchange(bootstrap::UniqueFd fd, std::span<const std::byte> own_address);

@@ -134,8 +134,8 @@ void Worker::send(const Route& route, const Frame& frame, const std::byte* paylo
   }
   const std::byte* const callers = together ? nullptr : payload;
   // Until UCX has connected it reads later what it was given now. If the call fails meanwhile, that memory is its
-  // caller's again, so UCX gets a copy; where others use the worker, too, always, as it must go on for them. A call that
-  // does not fail waits until the frame is sent, as without one.
+  // caller's again, so UCX gets a copy; where others use the worker, too, always, as it must go on for them. A call
+  // that does not fail waits until the frame is sent, as without one.
   if (callers != nullptr && (!l.sent || shared_) && static_cast<Bytes>(whole.length) <= messages::kSlotBytes) {
     together = blocks_.take();
     std::memcpy(together.data(), payload, whole.length);
@@ -285,12 +285,14 @@ Rank Worker::unsettled(ContextId own) {
 }
 
 bool Worker::writes(ContextId own) const {
-  return std::any_of(fetches_.begin(), fetches_.end(), [own](const Fetch* f) { return f->context == own && !f->block; });
+  return std::any_of(fetches_.begin(), fetches_.end(),
+                     [own](const Fetch* f) { return f->context == own && !f->block; });
 }
 
 Rank Worker::reader_of(ContextId own, const std::byte* begin, const std::byte* end) const {
   for (const Outgoing* o : under_way_)
-    if (o->own == own && o->callers != nullptr && o->callers < end && begin < o->callers + o->header.frame.length) return o->to;
+    if (o->own == own && o->callers != nullptr && o->callers < end && begin < o->callers + o->header.frame.length)
+      return o->to;
   return -1;
 }
 
@@ -303,8 +305,9 @@ bool Worker::reads_callers(Rank peer, ContextId own) const {
 void Worker::drop_callers(ContextId own) {
   for (const Rank r : known_) {
     Link& l = link(r);
-    const auto callers = std::stable_partition(l.waiting.begin(), l.waiting.end(),
-                                               [own](const Outgoing* o) { return o->own != own || o->callers == nullptr; });
+    const auto callers = std::stable_partition(l.waiting.begin(), l.waiting.end(), [own](const Outgoing* o) {
+      return o->own != own || o->callers == nullptr;
+    });
     const std::vector<Outgoing*> dropped(callers, l.waiting.end());
     l.waiting.erase(callers, l.waiting.end());
     for (Outgoing* o : dropped) forget(*o);

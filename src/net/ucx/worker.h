@@ -76,7 +76,7 @@ class Worker final : public messages::Carrier {
   struct Link {
     std::unique_ptr<Exchange> exchange;
     ucp_ep_h endpoint = nullptr;
-    std::vector<Outgoing*> waiting;  // for the peer's address
+    std::vector<Outgoing*> waiting;                           // for the peer's address
     std::unordered_map<ContextId, std::vector<Block>> parts;  // by strand
     // Since when it has seemed to have ended, and why. What it sent before may still be on its way.
     Clock::time_point suspect{};
