@@ -50,7 +50,7 @@ TEST_P(Disagreement, IsAnErrorAndNeverAWrongResult) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, Disagreement,
-                         testing::Values(Share{Over::kThreads, 500}, Share{Over::kShm, 250}, Share{Over::kTcp, 200},
+                         testing::Values(Share{Over::kThreads, 950}, Share{Over::kShm, 250}, Share{Over::kTcp, 200},
                                          Share{Over::kMixed, 250}, Share{Over::kUcx, 20}),
                          name_of);
 
@@ -64,8 +64,8 @@ TEST_P(Trees, OfCommunicatorsAreWhatTheirProgramSaysThroughDeathsAndDrops) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, Trees,
-                         testing::Values(Share{Over::kShm, 150}, Share{Over::kTcp, 100}, Share{Over::kMixed, 100},
-                                         Share{Over::kUcx, 10}),
+                         testing::Values(Share{Over::kShm, 60}, Share{Over::kTcp, 40}, Share{Over::kMixed, 40},
+                                         Share{Over::kUcx, 5}),
                          name_of);
 
 class Deaths : public testing::TestWithParam<Share> {};

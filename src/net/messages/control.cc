@@ -62,7 +62,7 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
                                             rank_said(f.offset >> 8),
                                             {static_cast<std::uint32_t>(f.tag), f.total, f.chain}};
       if (!hub_->shared()) return note_broken(found);
-      if (!heard_) heard_ = found;  // the communicator's own thread asks the other processes
+      if (!received_) received_ = found;  // the communicator's own thread asks the other processes
       return;
     }
     case FrameKind::kQuery:
@@ -149,13 +149,13 @@ void Endpoint::note_broken(const bootstrap::Member::Broken& found) {
 }
 
 void Endpoint::listen_to_member() {
-  std::optional<bootstrap::Member::Broken> heard;
+  std::optional<bootstrap::Member::Broken> received;
   {
     const auto guard = hub_->guard();
     if (failure_ || broken_) return;
-    heard = std::exchange(heard_, std::nullopt);
+    received = std::exchange(received_, std::nullopt);
   }
-  if (heard) return note_broken(*heard);
+  if (received) return note_broken(*received);
   if (!meeting_.member) return;
   if (const auto broken = meeting_.member->broken()) note_broken(*broken);
 }

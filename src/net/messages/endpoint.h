@@ -255,7 +255,7 @@ class Endpoint final : public Hub::User {
   std::vector<std::string> peer_end_;
   std::vector<Rank> owed_;  // peers to whom slots are to be given back
   std::optional<Error> failure_;
-  std::optional<bootstrap::Member::Broken> heard_;  // that it is broken, on another communicator's thread perhaps
+  std::optional<bootstrap::Member::Broken> received_;  // that it is broken, on another communicator's thread perhaps
   bool stirred_ = false;
   bool broken_ = false;
   bool told_ = false;         // by another rank

@@ -17,7 +17,7 @@ namespace weft::net::messages {
 // The connections of a rank's process to those of the ranks that it has met, for the communicator of their meeting and
 // all that were split from it: one listener, one epoll set, one connection per peer, however many communicators use
 // them. A connection is opened when it is first needed, by either end. Every communicator has a number here, its
-// context id, which its ranks tell each other when it is made; frames carry the receiver's. What comes for a
+// context id, which its ranks exchange when it is made; frames carry the receiver's. What comes for a
 // communicator that is still to be opened is kept for it; what comes for one that has gone is answered by kGone. Ranks
 // are called as in the communicator of the meeting. Thread: any; while one communicator alone uses the hub, that one's,
 // and nothing is locked.
