@@ -52,8 +52,11 @@ Hub::Offer Hub::offer(const std::shared_ptr<Hub>& hub) {
 }
 
 Hub::Context* Hub::find(ContextId number) {
+  if (found_ != nullptr && found_number_ == number) return found_;
   const auto found = contexts_.find(number);
-  return found == contexts_.end() ? nullptr : &found->second;
+  if (found == contexts_.end()) return nullptr;
+  found_number_ = number;
+  return found_ = &found->second;
 }
 
 void Hub::withdraw(ContextId own) {
@@ -62,6 +65,7 @@ void Hub::withdraw(ContextId own) {
 }
 
 void Hub::erase(ContextId own) {
+  found_ = nullptr;
   contexts_.erase(own);
   if (!contexts_.empty()) carrier_->share(contexts_.size() > 1);
 }

@@ -190,6 +190,8 @@ class Hub final : public Receiver {
   // All that follows: under the guard.
   Blocks blocks_{kSlotBytes};
   std::unordered_map<ContextId, Context> contexts_;
+  Context* found_ = nullptr;  // the one that was looked for last
+  ContextId found_number_ = kRoot;
   ContextId next_ = kRoot;
   ContextId current_ = kRoot;  // whose thread moves frames now
   int sleepers_ = 0, called_ = 0;
