@@ -163,8 +163,7 @@ bool Hub::progress_guests() {
       break;
     }
     if (!fd->open()) break;
-    if (rank_ < static_cast<Rank>(records_.size()) &&
-        !record_of(rank_).has_rail(bootstrap::local_address(fd->get())))
+    if (rank_ < static_cast<Rank>(records_.size()) && !record_of(rank_).has_rail(bootstrap::local_address(fd->get())))
       continue;  // by an interface that is not to be used
     epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd->get(), &event);

@@ -263,11 +263,10 @@ bool Wire::copy_callers(ContextId own, messages::Blocks& blocks) {
 }
 
 bool Wire::carries(ContextId own) const {
-  return std::any_of(queue_.begin(), queue_.end(),
-                     [&](const Outgoing& o) {
-                       const bool waits = journal_ == nullptr || !o.all_sent() || o.reads_caller();
-                       return waits && (o.own == own || (o.header.flags & kBare) != 0);
-                     });
+  return std::any_of(queue_.begin(), queue_.end(), [&](const Outgoing& o) {
+    const bool waits = journal_ == nullptr || !o.all_sent() || o.reads_caller();
+    return waits && (o.own == own || (o.header.flags & kBare) != 0);
+  });
 }
 
 void Wire::divert(ContextId own, std::byte* sink) {

@@ -55,7 +55,8 @@ struct UnifiedAdvice {
   Duration local;                                // a use then
   Duration total[3];                             // all uses, by UnifiedWay
   UnifiedWay best = UnifiedWay::kLoads;
-  std::optional<std::int64_t> prefetch_from_uses, faults_from_uses;  // cheaper than loads from this many on; empty: never
+  std::optional<std::int64_t> prefetch_from_uses,
+      faults_from_uses;  // cheaper than loads from this many on; empty: never
 };
 // Errors (bad input): a machine without GPUs; see reload() and advise().
 Result<UnifiedAdvice> advise_unified(const MachineView& machine, Rank reader, const Access& access, const Tier& tier);
