@@ -220,14 +220,13 @@ class Way {
     }
   }
 
-  // A rank without descriptors can neither ask nor answer: an agreement would go on trying.
   void agree(Group& g) {
-    if (!g.own || plan_.starved) return;
+    if (!g.own) return;
     const auto agreed = g.own->agree(~(std::uint64_t{1} << g.own->rank()));
-    if (!agreed && lacks_quorum(g, agreed.error())) return;
+    if (!agreed && (plan_.starved || lacks_quorum(g, agreed.error()))) return;
     if (!agreed) return complain(g, "agree", agreed.error().message);
     const bool right = agreed->ended.empty() || (doomed(g) && agreed->ended == std::vector{g.index_of(plan_.victim)});
-    if (!right) complain(g, "agree", fmt::format("{} are not counted", agreed->ended));
+    if (!right && !plan_.starved) complain(g, "agree", fmt::format("{} are not counted", agreed->ended));
     for (Rank r = 0; r < g.own->ranks(); ++r)
       if (agreed->ended.empty() && (agreed->bits >> r & 1) != 0) complain(g, "agree", "another's bits");
   }
