@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "api/calibrate/cache.h"
@@ -70,18 +69,15 @@ Result<Opened> open_in_segment(std::shared_ptr<const Origin> origin, const Place
                                std::unique_ptr<net::shm::World> world,
                                std::shared_ptr<const cost::MachineView> machine);
 // Over TCP or UCX, whichever is to join machines, with those who have met. Errors: see net::ucx::open.
-// `branch`: of a group that uses its parent's connections.
-using Branch = std::optional<net::messages::Branch>;
-Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
-                             Branch branch = {});
+Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
 // Over shared memory with the ranks of this machine, as above with the others. Errors: also see net::shm::attach for
 // `lost`.
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
-                          net::shm::LostRank lost = {}, Branch branch = {});
+                          net::shm::LostRank lost = {});
 // Those of several machines who have met: mixed where a machine has more than one of them, unless `transport` is tcp or
 // ucx.
 Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
-                             net::shm::LostRank lost = {}, Branch branch = {});
+                             net::shm::LostRank lost = {});
 // One of those who have met, by the transport that is forced or fits. `log`: null: it opens its own. Errors (bad
 // input): shm across machines, no UCX; ranks of different transports; of Log::open.
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "net/messages/hub.h"
+#include "net/messages/endpoint.h"
 
 namespace weft::net::messages {
 
@@ -34,85 +34,79 @@ bool is_ready(int fd, short event) {
 
 }  // namespace
 
-bootstrap::Record Hub::record_of(Rank r) const {
-  if (static_cast<std::size_t>(r) < records_.size()) return records_[static_cast<std::size_t>(r)];
-  bootstrap::Record node = records_.front();
-  node.data.port = node.aggregation_port;
-  return node;
-}
-
-void Hub::open(ContextId own, Rank peer) {
-  const Rank r = find(own)->here[static_cast<std::size_t>(peer)];
-  if (started_[static_cast<std::size_t>(r)]) return;
-  started_[static_cast<std::size_t>(r)] = true;
+void Endpoint::open_connections(Rank r) {
+  Peer& p = peer(r);
+  p.started = true;
   for (int lane = 0; lane < carrier_->lanes(); ++lane) {
     if (carrier_->attached(r, lane) || own_opening(r, lane)) continue;
-    if (!start_opening(own, r, lane)) return;
+    if (!start_opening(r, lane)) return;
   }
 }
 
-bool Hub::start_opening(ContextId own, Rank r, int lane) {
+bool Endpoint::start_opening(Rank r, int lane) {
   const bootstrap::Route route = route_to(r, lane);
   auto fd = bootstrap::start_connect(route.to, route.from);
   if (!fd) {
-    if (Context* const context = find(own); context != nullptr && fd.error().code == Code::kNoResources)
-      context->user->exhausted(fd.error());
+    if (fd.error().code == Code::kNoResources)
+      fail(fd.error().code, fd.error().blame, -1, fd.error().message);
     else
       opening_failed(r, lane, fd.error().message);
-    return carrier_->outlives_lanes() && ends_[static_cast<std::size_t>(r)].empty();
+    return carrier_->outlives_lanes() && end_of(r).empty();
   }
   const std::uint32_t detail = static_cast<std::uint32_t>(lane) | carrier_->losses(r, lane) << kLaneBits;
   const Claim claim{.purpose = bootstrap::kData, .from = rank_, .to = r, .detail = detail};
-  openings_.push_back({std::move(*fd), Handshake(Handshake::Role::kOpener, key_, claim), r, lane, Clock::now(), true});
+  openings_.push_back(
+      {std::move(*fd), Handshake(Handshake::Role::kOpener, meeting_.key, claim), r, lane, Clock::now(), true});
   epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.ptr = nullptr}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, openings_.back().fd.get(), &event);
   return true;
 }
 
-bootstrap::Route Hub::route_to(Rank r, int lane) const {
+bootstrap::Route Endpoint::route_to(Rank r, int lane) const {
   const bootstrap::Record peer = record_of(r);
-  const auto ranks = static_cast<Rank>(records_.size());
-  if (!carrier_->outlives_lanes() || rank_ >= ranks || r >= ranks) return {.to = peer.data};
-  return bootstrap::route_of(record_of(rank_).all_rails(), peer.all_rails(), lane);
+  if (!carrier_->outlives_lanes() || rank_ >= ranks_ || r == node_) return {.to = peer.data};
+  return bootstrap::route_of(meeting_.ranks[static_cast<std::size_t>(rank_)].all_rails(), peer.all_rails(), lane);
 }
 
-void Hub::opening_failed(Rank r, int lane, const std::string& why) {
+void Endpoint::opening_failed(Rank r, int lane, const std::string& why) {
   const auto others = [&] {
-    return attached_[static_cast<std::size_t>(r)] ||
-           std::any_of(openings_.begin(), openings_.end(),
-                       [&](const Opening& o) { return o.fd.open() && o.peer == r && o.lane != lane; });
+    return peer(r).all_attached || std::any_of(openings_.begin(), openings_.end(), [&](const Opening& o) {
+             return o.fd.open() && o.peer == r && o.lane != lane;
+           });
   };
-  const bool first = Clock::now() - since_ < kRailTime;
+  const bool first = Clock::now() - meeting_time_ < kRailTime;
   if (!carrier_->outlives_lanes() || !(first || others())) return ended(r, why);
-  log_->info(LogPart::kFault, "connection {} to rank {} cannot be made: {}", lane, r, why);
+  meeting_.log->info(LogPart::kFault, "connection {} to rank {} cannot be made: {}", lane, r, why);
   retries_.push_back({r, lane, Clock::now() + kRailTime});
 }
 
-void Hub::lost(Rank r, int lane, const std::string& why) {
+void Endpoint::forget(Rank r, const Frame& frame) { stream(r, frame.strand).forget(frame); }
+
+void Endpoint::lost(Rank r, int lane, const std::string& why) {
   const bootstrap::Route route = route_to(r, lane);
-  log_->warn(LogPart::kNet, "connection {} with {}{} is lost ({}); its messages go over the others", lane,
-             record_of(r).text(), route.text(), why);
+  meeting_.log->warn(LogPart::kNet, "connection {} with {}{} is lost ({}); its messages go over the others", lane,
+                     describe(r), route.text(), why);
 }
 
-void Hub::reopen(Rank r, int lane) {
+void Endpoint::reopen(Rank r, int lane) {
   if (rank_ < r) retries_.push_back({r, lane, Clock::now() + kRailTime});
 }
 
 // A connection that breaks before its greeting is over may have had to make place for others: it is tried again, for as
 // long as the other side listens.
-void Hub::retry_openings() {
+void Endpoint::retry_openings() {
   const auto due = [now = Clock::now()](const Retry& r) { return now >= r.at; };
   for (std::size_t i = 0; i < retries_.size(); ++i) {
     const Retry again = retries_[i];
     if (!due(again) || carrier_->attached(again.peer, again.lane) || own_opening(again.peer, again.lane)) continue;
-    log_->info(LogPart::kFault, "connection {} to rank {} is tried again", again.lane, again.peer);
-    start_opening(current_, again.peer, again.lane);
+    meeting_.log->info(LogPart::kFault, "connection {} to rank {} is tried again", again.lane, again.peer);
+    start_opening(again.peer, again.lane);
   }
   std::erase_if(retries_, due);
 }
 
 // Those that say nothing make place; while all do, nobody is accepted.
-bool Hub::has_place_for_guest() {
+bool Endpoint::has_place_for_guest() {
   if (guests_.size() < kGuests) return true;
   const auto silent = std::find_if(guests_.begin(), guests_.end(), [now = Clock::now()](const Opening& o) {
     return o.handshake.silent() && now - o.since > kSilentTime;
@@ -122,59 +116,59 @@ bool Hub::has_place_for_guest() {
   return true;
 }
 
-bool Hub::own_opening(Rank r, int lane) const {
+bool Endpoint::own_opening(Rank r, int lane) const {
   return std::any_of(openings_.begin(), openings_.end(),
                      [&](const Opening& o) { return o.fd.open() && o.peer == r && o.lane == lane; });
 }
 
-void Hub::drop_own_opening(Rank r, int lane) {
+void Endpoint::drop_own_opening(Rank r, int lane) {
   for (Opening& o : openings_)
     if (o.peer == r && o.lane == lane) o.fd.reset();
 }
 
-void Hub::attach(Opening& opening, bool own) {
+void Endpoint::attach(Opening& opening, bool own) {
   const Rank r = opening.peer;
-  if (log_->writes(LogLevel::kInfo, LogPart::kNet))
-    log_->info(LogPart::kNet, "connection {} with {}{} is there, opened by {}", opening.lane, record_of(r).text(),
-               bootstrap::text_of_route(opening.fd.get()), own ? "this rank" : "it");
+  Peer& p = peer(r);
+  if (meeting_.log->writes(LogLevel::kInfo, LogPart::kNet))
+    meeting_.log->info(LogPart::kNet, "connection {} with {}{} is there, opened by {}", opening.lane, describe(r),
+                       bootstrap::text_of_route(opening.fd.get()), own ? "this rank" : "it");
   carrier_->attach(r, opening.lane, std::move(opening.fd), opening.handshake);
-  const auto at = static_cast<std::size_t>(r);
-  const bool again = carrier_->outlives_lanes() && attached_[at] && ends_[at].empty();
-  ends_[at].clear();  // another attempt had failed
-  started_[at] = true;
-  if (again) return;  // by a further connection
-  for (int lane = 0; !carrier_->outlives_lanes() && lane < carrier_->lanes(); ++lane)
-    if (!carrier_->attached(r, lane)) return;
-  attached_[at] = true;
-  each_with(r, [](User& user, Rank peer) { user.connected(peer); });
+  peer_end_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
+  p.started = true;
+  p.all_attached = true;
+  if (!carrier_->outlives_lanes())
+    for (int lane = 0; lane < carrier_->lanes(); ++lane) p.all_attached &= carrier_->attached(r, lane);
+  if (by_ && p.all_attached) tell_broken(r, *by_);
 }
 
-std::chrono::microseconds Hub::listens_every() const {
+std::chrono::microseconds Endpoint::listens_every() const {
   return guests_.empty() ? kListenEvery : guests_.size() < kCrowd ? std::chrono::microseconds(0) : kCrowdEvery;
 }
 
-bool Hub::progress_guests() {
+bool Endpoint::progress_guests() {
   listened_ = Clock::now();
-  while (has_place_for_guest() && is_ready(listener_.get(), POLLIN)) {  // to accept in vain costs eight times as much
-    auto fd = bootstrap::accept_from(listener_.get());
+  while (has_place_for_guest() &&
+         is_ready(meeting_.listener.get(), POLLIN)) {  // to accept in vain costs eight times as much
+    auto fd = bootstrap::accept_from(meeting_.listener.get());
     if (!fd) {
-      if (Context* const context = find(current_); context != nullptr && context->user != nullptr)
-        context->user->exhausted(fd.error());
+      fail(fd.error().code, fd.error().blame, -1, fd.error().message);
       break;
     }
     if (!fd->open()) break;
-    if (rank_ < static_cast<Rank>(records_.size()) && !record_of(rank_).has_rail(bootstrap::local_address(fd->get())))
+    if (rank_ < ranks_ &&
+        !meeting_.ranks[static_cast<std::size_t>(rank_)].has_rail(bootstrap::local_address(fd->get())))
       continue;  // by an interface that is not to be used
     epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd->get(), &event);
-    guests_.push_back({std::move(*fd), Handshake(Handshake::Role::kAcceptor, key_), -1, 0, Clock::now(), false});
+    guests_.push_back(
+        {std::move(*fd), Handshake(Handshake::Role::kAcceptor, meeting_.key), -1, 0, Clock::now(), false});
   }
   bool moved = false;
   for (Opening& o : guests_) moved |= progress_guest(o);
   return moved;
 }
 
-bool Hub::progress_openings() {
+bool Endpoint::progress_openings() {
   retry_openings();
   bool moved = (guests_.empty() || Clock::now() - listened_ >= listens_every()) && progress_guests();
   for (std::size_t i = 0; i < openings_.size(); ++i) {
@@ -199,8 +193,8 @@ bool Hub::progress_openings() {
     } else if (state == Handshake::State::kFailed) {
       // A refusal as a duplicate means that the peer's own attempt counts.
       if (o.handshake.broke()) {
-        log_->info(LogPart::kFault, "connection {} to rank {} broke in its greeting: {}", o.lane, o.peer,
-                   o.handshake.problem());
+        meeting_.log->info(LogPart::kFault, "connection {} to rank {} broke in its greeting: {}", o.lane, o.peer,
+                           o.handshake.problem());
         retries_.push_back({o.peer, o.lane, Clock::now() + kRetryAfter});
       } else if (o.handshake.refused() != bootstrap::kRefusedDuplicate) {
         // A rail's address may be another host's, too, or this one's: bridges of containers have the same everywhere.
@@ -217,13 +211,13 @@ bool Hub::progress_openings() {
   return moved;
 }
 
-bool Hub::progress_guest(Opening& o) {
+bool Endpoint::progress_guest(Opening& o) {
   o.handshake.advance(o.fd.get());
   if (o.handshake.proved() && o.peer < 0) {
     const Claim& c = o.handshake.claim();
     const std::uint32_t lane = c.detail & ((1U << kLaneBits) - 1);
-    if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= static_cast<Rank>(records_.size()) ||
-        c.from == rank_ || lane >= static_cast<std::uint32_t>(carrier_->lanes())) {
+    if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= ranks() || c.from == rank_ ||
+        lane >= static_cast<std::uint32_t>(carrier_->lanes())) {
       o.handshake.refuse(bootstrap::kRefusedRanks);
     } else {
       o.peer = c.from;
