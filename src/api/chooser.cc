@@ -57,12 +57,13 @@ bool may_be_shared(const tune::Question& forced) {
   return forced.task.block_counts().empty() && !schedule::names_file(forced.algorithm);
 }
 
-// The plan that another rank is searching, where ranks outnumber processors: else all would search at once.
+// The plan that another rank is searching, where ranks outnumber processors: else all would search at once. A rank that
+// died in its search is waited for no longer than a death may go unnoticed.
 std::optional<net::memory::ChosenPlan> wait_for_search(const SharedChoices& shared, std::uint64_t key, Rank ranks,
                                                        Rank processors) {
-  constexpr std::chrono::seconds kLongest{5};
+  const std::chrono::milliseconds longest(std::clamp<Rank>(5 * ranks, 100, 5000));
   const std::chrono::microseconds pause(std::clamp(100 * ranks / std::max<Rank>(processors, 1), 500, 20000));
-  const auto until = std::chrono::steady_clock::now() + kLongest;
+  const auto until = std::chrono::steady_clock::now() + longest;
   while (net::memory::is_searched(shared.segment, key) && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(pause);
   return net::memory::find_choice(shared.segment, key);
