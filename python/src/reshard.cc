@@ -22,9 +22,9 @@ namespace {
 using reshard::Layout;
 using reshard::Plan;
 using Agent = std::shared_ptr<SharedAgent>;
-// Of a region: number, address, bytes.
+// The number, address and bytes of a region.
 using Place = std::tuple<std::uint32_t, std::uint64_t, std::int64_t>;
-// Of a sender: the agent's name, its region, its table's region.
+// The agent's name of a sender, its region and its table's region.
 using Peer = std::tuple<std::string, std::uint32_t, std::optional<std::uint32_t>>;
 
 transfer::Registration region_of(const Place& p) {

@@ -170,7 +170,7 @@ struct Choice {
   int algorithm = -1, protocol = -1, channels = 0;
 };
 
-// What NCCL would take: the least cost of its table, [7 algorithms][3 protocols].
+// The entry that NCCL would take: the least cost of its table, [7 algorithms][3 protocols].
 Choice least_of(const float (&costs)[7][3], int channels) {
   Choice choice{.channels = channels};
   float least = 1e9f;

@@ -205,7 +205,7 @@ Result<std::int32_t> most_switches(const std::string& option) {
   return static_cast<std::int32_t>(most);
 }
 
-// What the options say about the job. Errors (bad input).
+// Reads what the options say about the job. Errors (bad input).
 Result<Load> load_of(Spec& spec) {
   Load load;
   if (!spec.train.empty()) {

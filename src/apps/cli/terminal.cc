@@ -66,8 +66,8 @@ std::vector<Word> words_of(std::string_view line) {
   return words;
 }
 
-// Where cut lines begin: below the last cell that begins in the line's first three fifths; else a little further in
-// than the line itself.
+// The column at which cut lines begin: below the last cell that begins in the line's first three fifths; else a little
+// further in than the line itself.
 int indent_of(const std::vector<Word>& words, int width) {
   int column = 0, indent = words.empty() ? 0 : words[0].blanks + 2;
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -40,7 +40,7 @@ const Snapshot* same_rank(const std::vector<Snapshot>& all, const Snapshot& s) {
   return at == all.end() ? nullptr : &*at;
 }
 
-// What a rank's calls came to between two looks, by collective.
+// The sum of a rank's calls between two looks, by collective.
 struct Moved {
   double calls = 0, seconds = 0;
   std::map<std::string, double> bytes;

@@ -16,7 +16,7 @@ struct Call {
   int channels = 0;  // kernels' channels that will say so when they are done; 0: none says anything
 };
 
-// What NCCL hands back when an event ends: a call, or a channel of its kernel.
+// The handle that NCCL gives back when an event ends: a call, or a channel of its kernel.
 struct Handle {
   const bool channel;
 };

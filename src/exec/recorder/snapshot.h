@@ -20,7 +20,7 @@ struct Operation {
   std::int64_t started = 0, finished = 0;  // finished: 0 while it runs
 };
 
-// What a rank's ended operations of one kind came to since its communicator began.
+// The sum of a rank's ended operations of one kind since its communicator began.
 struct Sum {
   std::string collective, type, algorithm, protocol;
   int channels = 0;

@@ -15,7 +15,7 @@ struct Object {
   net::object::Place place;
   net::object::Name name;
 
-  // What the last look, read or write said of it; nothing after it turned out to be another one.
+  // The size that the last look, read or write reported; nothing after it turned out to be another one.
   std::optional<net::object::Known> known() const {
     const std::lock_guard guard(mutex);
     return seen;

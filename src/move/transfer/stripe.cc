@@ -12,7 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::size_t kDepth = 4;    // blocks of a source that are under way
-constexpr std::int64_t kGiveUp = 3;  // failures in a row, after which a source is asked no more
+constexpr std::int64_t kGiveUp = 3;  // failures one behind the other, after which a source is asked no more
 constexpr double kWeight = 0.3;      // of the newest measurement
 
 struct Part {

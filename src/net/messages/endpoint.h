@@ -190,7 +190,7 @@ class Endpoint final : public Receiver {
   bool progress_guest(Opening& guest);
   void drop_own_opening(Rank r, int lane);
   bool own_opening(Rank r, int lane) const;
-  // From which of this rank's rails to which of the peer's.
+  // The rail of this rank and the rail of the peer that a lane joins.
   bootstrap::Route route_to(Rank r, int lane) const;
   void tell_broken(Rank r, const Broken& by);
   void fail(Code code, Blame blame, Rank culprit, const std::string& message);

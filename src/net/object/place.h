@@ -16,7 +16,7 @@ struct Place {
   Credentials credentials;
 };
 
-// From AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION or AWS_DEFAULT_REGION,
+// Read from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION or AWS_DEFAULT_REGION,
 // AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, AWS_CA_BUNDLE. Errors (bad input): credentials that are not set, an endpoint
 // that is no URL.
 Result<Place> place_of_environment();
@@ -29,7 +29,7 @@ struct Name {
 // "s3://bucket/key". Errors (bad input): another scheme, a bucket that cannot be one, no key.
 Result<Name> parse_name(std::string_view url);
 
-// Where a request goes: "http://host/bucket/key" in parts.
+// The place that a request goes to: "http://host/bucket/key" in parts.
 struct Route {
   std::string base, host, path;  // base + path is the URL; path is encoded
 };

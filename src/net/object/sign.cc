@@ -21,7 +21,7 @@ Digest hmac(std::span<const std::uint8_t> key, std::string_view text) {
   return digest;
 }
 
-// Blanks at both ends go, several in a row become one.
+// Blanks at both ends go, several side by side become one.
 std::string trimmed(std::string_view value) {
   std::string out;
   for (const char c : value) {

@@ -11,7 +11,7 @@
 namespace weft::net::tcp {
 namespace {
 
-// Timeouts of the kernel in a row without an acknowledgement: 0.2, 0.4 and 0.8 s at the least.
+// Timeouts of the kernel, one behind the other, without an acknowledgement: 0.2, 0.4 and 0.8 s at the least.
 constexpr int kSilentTimeouts = 3;
 
 bool info_of(int fd, tcp_info& info) {

@@ -28,7 +28,7 @@ Schedule everybody_sends(Rank ranks, const To& to) {
     }
   for (Rank k = 1; k < ranks; ++k)
     for (Rank r = 0; r < ranks; ++r) {
-      // Whatever k-th message it gets.
+      // The k-th message that it gets, whatever it is.
       for (Rank from = 0; from < ranks; ++from)
         if (from != r && to(from, k) == r)
           s.strand(r, 1).push_back(

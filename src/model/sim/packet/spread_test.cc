@@ -76,8 +76,9 @@ TEST(Spread, SprayingUndoesACollisionOfHashes) {
   EXPECT_EQ(sprayed.discarded, 0);
 }
 
-// A spine with a tenth of the rate: packets over it are overtaken. Turns go on filling it, and 1 MB needs as long as a
-// quarter of it over 0.1 GB/s, 2.5 ms; adaptive packets avoid it; receivers that go back N discard nearly everything.
+// A spine with a tenth of the rate: packets over it are overtaken. Turns go on sending over it, and 1 MB needs as long
+// as a quarter of it over 0.1 GB/s, 2.5 ms; adaptive packets avoid it; receivers that go back N discard nearly
+// everything.
 TEST(Spread, ASlowSpineMakesPacketsOvertakeEachOther) {
   const auto across = [](const PacketOptions& options, PacketStatistics& statistics) {
     TestNetwork net(two_leaves(TestNetwork::kRate / 10), 1000, options);
