@@ -22,8 +22,10 @@ enum class Collective : std::uint8_t {
   kAllGatherV,      // as without V, but parts differ in size
   kReduceScatterV,  //
   kAllToAllV,       //
+  kDispatch,        // every token goes from its rank to the ranks that have its experts, once to each
+  kCombine,         // back: every token's rank gets the reduction of what the ranks of its experts made of it
 };
-inline constexpr int kCollectiveKinds = 13;
+inline constexpr int kCollectiveKinds = 15;
 
 // Element types of collectives. weft/low_precision.h has the C++ types of the small floats.
 enum class DataType : std::uint8_t {

@@ -146,8 +146,10 @@ Queue::Handle Queue::start(const Request& request, Callback callback) {
   return start(
       [request = request, counts = std::vector(request.counts.begin(), request.counts.end()),
        receive_counts =
-           std::vector(request.receive_counts.begin(), request.receive_counts.end())](Communicator& c) mutable {
+           std::vector(request.receive_counts.begin(), request.receive_counts.end()),
+       experts = std::vector(request.experts.begin(), request.experts.end())](Communicator& c) mutable {
         request.counts = counts;
+        request.experts = experts;
         request.receive_counts = receive_counts;
         return c.run(request);
       },

@@ -28,7 +28,7 @@ Request request_of(Collective collective, std::size_t count) {
 std::vector<Collective> even_collectives() {
   std::vector<Collective> all;
   for (const Collective c : schedule::kCollectives)
-    if (!schedule::uneven(c) && c != Collective::kBarrier) all.push_back(c);
+    if (schedule::alike(c) && c != Collective::kBarrier) all.push_back(c);
   return all;
 }
 

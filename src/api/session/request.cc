@@ -8,11 +8,41 @@ namespace weft::session {
 
 using schedule::Task;
 
+namespace {
+
+// FNV-1a, by words.
+std::uint64_t digest_of(std::span<const std::int32_t> experts) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const std::int32_t e : experts) hash = (hash ^ static_cast<std::uint32_t>(e)) * 0x100000001b3;
+  return hash ^ experts.size();
+}
+
+// Errors (bad input): of a dispatch or combine, what does not fit the tokens.
+Status check_experts(const Request& r, Rank ranks) {
+  const auto name = schedule::name(r.collective);
+  if (!schedule::routed(r.collective)) {
+    if (!r.experts.empty() || r.per_token != 0 || r.expert_count != 0)
+      return bad_input("{}: experts are for dispatch and combine", name);
+    return {};
+  }
+  if (r.op == ReduceOp::kAvg && r.collective == Collective::kCombine)
+    return bad_input("{}: avg: tokens have different numbers of experts; multiply by weights before", name);
+  const auto routes = schedule::routes_of(r.experts, ranks, r.per_token, r.expert_count);
+  if (!routes) return bad_input("{}: {}", name, routes.error().message);
+  if (r.count % static_cast<std::size_t>((*routes)->tokens_per_rank()) != 0)
+    return bad_input("{}: {} elements are not {} tokens of one size", name, r.count, (*routes)->tokens_per_rank());
+  return {};
+}
+
+}  // namespace
+
 std::string key_of(const Request& r, bool direct) {
   if (r.collective == Collective::kBarrier) return fmt::format("{}", static_cast<int>(r.collective));
   std::string key = fmt::format("{}|{}|{}", static_cast<int>(r.collective), static_cast<int>(r.type), direct);
   if (schedule::reduces(r.collective)) key += fmt::format("|op {}", static_cast<int>(r.op));
   if (schedule::rooted(r.collective)) key += fmt::format("|root {}", r.root);
+  if (schedule::routed(r.collective))
+    key += fmt::format("|routes {} {} {}", r.per_token, r.expert_count, digest_of(r.experts));
   if (!schedule::uneven(r.collective))
     key += fmt::format("|{}", r.count);
   else if (r.collective != Collective::kAllToAllV)
@@ -37,6 +67,13 @@ std::string cache_key_of(const Request& r, bool direct, bool reached, std::optio
 }
 
 Task chosen_for(const Task& task) {
+  if (schedule::routed(task.collective)) {  // by their size, not by their routes, which change from call to call
+    Task nominal = task;
+    nominal.routes = schedule::shown_routes(task.ranks);
+    const Bytes tokens = nominal.routes->tokens();
+    nominal.elements = std::max<Bytes>(1, task.elements / tokens) * tokens;
+    return nominal;
+  }
   if (task.collective != Collective::kAllToAllV) return task;
   constexpr Bytes kPart = 16384;  // elements: where neither latency nor bandwidth alone decides
   Task nominal = task;
@@ -129,6 +166,7 @@ Status check_request(const Request& r, Rank rank, Rank ranks) {
       return bad_input("{}: a scalar is for {}, not for {}", name, schedule::name(ReduceOp::kPremulSum),
                        schedule::name(r.op));
   }
+  WEFT_CHECK(check_experts(r, ranks));
   if (r.channels < 0 || r.channels > kMostChannels)
     return bad_input("{}: {} channels: there are 1 to {}, and 0 lets weft choose", name, r.channels, kMostChannels);
   return {};
@@ -144,6 +182,10 @@ Task task_of(const Request& r, Rank self, Rank n, Rank ranks_per_node) {
                             : static_cast<Bytes>(r.count) * schedule::message_parts(r.collective, n),
             .element_bytes = size_of(r.type)};
   if (r.collective == Collective::kBarrier) task.elements = 0, task.element_bytes = 1;  // its type is ignored
+  // Checked before: check_request.
+  if (schedule::routed(r.collective)) {
+    if (auto routes = schedule::routes_of(r.experts, n, r.per_token, r.expert_count)) task.routes = *routes;
+  }
   if (schedule::uneven(r.collective)) {
     auto counts = std::make_shared<std::vector<Bytes>>(r.counts.begin(), r.counts.end());
     if (r.collective == Collective::kAllToAllV) {  // this rank's row and column

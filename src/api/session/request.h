@@ -26,7 +26,7 @@ Status check_buffers(const Request& request, const schedule::Algorithm& algorith
 // Of an all_to_all_v only this rank's row and column of counts are known; the others are zero.
 schedule::Task task_of(const Request& request, Rank rank, Rank ranks, Rank ranks_per_node);
 // What the choice goes by. All ranks must choose alike, but of an all_to_all_v each knows other sizes: it is chosen for
-// parts of one size, whatever they are.
+// parts of one size, whatever they are. Of a routed collective it is chosen for shown_routes.
 schedule::Task chosen_for(const schedule::Task& task);
 
 // What all ranks must agree on: the fields that the collective uses. Of an all_to_all_v ranks know different counts.

@@ -19,6 +19,7 @@ bool same_shape(const Request& a, const Request& b) {
   return a.count == b.count && a.root == b.root && a.type == b.type && a.collective == b.collective &&
          a.reproducible == b.reproducible && a.op == b.op && a.channels == b.channels &&
          a.scalar.has_value() == b.scalar.has_value() && a.counts.empty() && a.receive_counts.empty() &&
+         a.experts.empty() &&
          a.algorithm == b.algorithm && a.protocol == b.protocol;
 }
 
@@ -171,6 +172,17 @@ Result<const Prepared*> Session::prepare(const Request& r) {
   return prepared;
 }
 
+std::shared_ptr<const Prepared>& Session::prepared_for(const Request& r, std::string key) {
+  auto& place = prepared_[key];
+  if (place || schedule::alike(r.collective)) return place;
+  if (varying_.size() == kKeptVarying) {  // who runs or waits keeps its own reference
+    prepared_.erase(varying_.front());
+    varying_.pop_front();
+  }
+  varying_.push_back(std::move(key));
+  return place;
+}
+
 Result<const Prepared*> Session::prepare(const Request& r, Ballot*& counted, Ballot& before) {
   Access access;
   const auto count = [&](Ballot& ballot, const Buffers& b) {
@@ -198,7 +210,8 @@ Result<const Prepared*> Session::prepare(const Request& r, Ballot*& counted, Bal
   const Buffers b = buffers_of(layout, executor_->rank());
   Ballot& ballot = ballot_of(r);
   count(ballot, b);
-  auto& prepared = prepared_[cache_key_of(r, access.direct, access.reached, shift_of(r, b.in_bytes, b.out_bytes))];
+  auto& prepared =
+      prepared_for(r, cache_key_of(r, access.direct, access.reached, shift_of(r, b.in_bytes, b.out_bytes)));
   if (!prepared) {
     WEFT_TRY(prepared, plan(r, task, layout, access));
   }
@@ -206,11 +219,12 @@ Result<const Prepared*> Session::prepare(const Request& r, Ballot*& counted, Bal
   known_requests_.resize(kKnownRequests);  // only now: groups may be many, and not all call something
   last_ = &known_requests_[requests_prepared_++ % kKnownRequests];
   *last_ = {.request = r,
-            .is_even = !schedule::uneven(r.collective),
+            .is_even = schedule::alike(r.collective),
             .access = access,
             .ballot = &ballot,
             .prepared = prepared};
   last_->request.counts = last_->request.receive_counts = {};  // the caller's; not kept
+  last_->request.experts = {};
   return prepared.get();
 }
 

@@ -247,9 +247,13 @@ class Session {
   Chooser chooser_;
   Streams streams_;
   std::map<std::string, std::shared_ptr<const Prepared>> prepared_;
+  // Keys of calls whose counts or routes may be others at every call, the oldest first: few are kept.
+  static constexpr std::size_t kKeptVarying = 16;
+  std::deque<std::string> varying_;
+  std::shared_ptr<const Prepared>& prepared_for(const Request& request, std::string key);
   struct KnownRequest {
     Request request;       // its buffers: the last ones
-    bool is_even = false;  // only then is it found again without its counts
+    bool is_even = false;  // only then is it found again without its counts or experts
     Access access = {};
     Ballot* ballot = nullptr;
     std::shared_ptr<const Prepared> prepared;  // null: none yet

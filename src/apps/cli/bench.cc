@@ -23,6 +23,7 @@ nothing is checked: 8 of 10 published measurements of such machines and sizes wo
 
 Collectives: all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, gather, scatter, send_recv, barrier,
 all_gather_v, reduce_scatter_v, all_to_all_v. The size counts the larger of a rank's input and output.
+Expert parallelism: dispatch sends every token of a rank to the ranks of its experts, combine brings their sums back.
 One-sided: put, get, put_signal, atomic; beside the same by plain loads and stores of the mapped memory (here only).
 Transfers: transfer, between the agents of two processes, beside memcpy of the same blocks (docs/transfers.md).
 Caches: kv, prompts of 16 tokens and more into and out of a store in another process, beside Redis.
@@ -39,6 +40,8 @@ Examples:
   NCCL_ALGO="^nvls" weft bench all_reduce --on dgx-h100 --tuner nccl      what a job's NCCL_* variables cost
   weft bench all_reduce --on dgx-h100:nodes=4 --fault nic:0/3=down     what a dead NIC costs
   weft bench all_reduce --on dgx-h100:nodes=8 --load uniform=30%       while others use a part of the network
+  weft bench dispatch --on dgx-h100:nodes=4 --tokens 128,4096 --dtype fp8_e4m3 --topk 8 --experts 256
+  weft bench combine --tokens 128 --hidden 1024 --experts 16 --ranks 4 --check          for real, four processes here
   weft bench all --check --ranks 2,3,4,5,7,8              everything there is
   weft bench all_reduce --algo ring --proto Simple        instead of weft's choice
   weft bench all_reduce --algo mine.json --ranks 4        a schedule from a file, if it is proved
@@ -111,7 +114,7 @@ Result<Machine> settle(BenchSpec& spec) {
   if (!spec.post.empty() && !spec.calibration.empty())
     return bad_input("--post {}: stands beside --calibration, which says it already", spec.post);
   WEFT_TRY(Machine machine, load_machine(spec.on, spec.calibration));
-  if (!spec.post.empty()) {
+  if (!spec.post.empty() && !schedule::routed(spec.collective)) {
     WEFT_TRY(const Duration posting, cost::posting_time(spec.post));
     if (machine.view->topology().nodes() < 2)
       return bad_input("--post {}: {} is one node, whose ranks post nothing to a network", spec.post, machine.name);
@@ -141,6 +144,18 @@ Status settle_size(BenchSpec& spec) {
   return {};
 }
 
+// Kernels of their own carry dispatch and combine between GPUs.
+Status settle_experts(BenchSpec& spec, Machine& machine) {
+  if (!machine.simulated || !cost::by_expert_kernels(*machine.view, spec.collective)) return {};
+  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
+  if (!spec.post.empty() && machine.view->topology().nodes() < 2)
+    return bad_input("--post {}: {} is one node, whose ranks post nothing to a network", spec.post, machine.name);
+  WEFT_TRY(machine.view, machine_of(spec.experts, *machine.view, spec.collective, ranks, spec.post));
+  spec.protocol = protocol::traits(protocol::Protocol::kSimple).name;
+  spec.channels = 1;
+  return {};
+}
+
 Result<int> run(BenchSpec& spec) {
   WEFT_CHECK(settle_size(spec));
   if (!spec.post.empty() && (spec.on.empty() || spec.collective_name == "transfer" || spec.collective_name == "kv"))
@@ -156,13 +171,14 @@ Result<int> run(BenchSpec& spec) {
   if (spec.collective_name == "kv") return bench_kv(spec);
   if (!spec.block.empty() || spec.blocks != 0 || spec.verify)
     return bad_input("--block, --blocks and --verify are for bench transfer");
-  WEFT_TRY(const Machine machine, settle(spec));
+  WEFT_TRY(Machine machine, settle(spec));
   WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
   if (spec.collective_name == "all") {
     if (machine.simulated) return bad_input("bench all runs here; with --on, name a collective");
     return bench_all(spec, machine, counts.empty() ? std::vector<Rank>{2} : counts);
   }
   WEFT_CHECK(settle_ranks(spec, machine, counts));
+  WEFT_CHECK(settle_experts(spec, machine));
   return machine.simulated ? bench_simulated(spec, machine) : bench_here(spec, machine);
 }
 
@@ -173,10 +189,11 @@ Result<nlohmann::json> answer(BenchSpec& spec) {
       spec.collective_name == "transfer" || spec.collective_name == "kv")
     return bad_input("bench {}: only a collective on a machine named by --on has an answer without printing",
                      spec.collective_name);
-  WEFT_TRY(const Machine machine, settle(spec));
+  WEFT_TRY(Machine machine, settle(spec));
   if (!machine.simulated) return bad_input("--on {}: this machine is measured by `weft bench`", spec.on);
   WEFT_TRY(const auto counts, parse_ranks(spec.ranks_text));
   WEFT_CHECK(settle_ranks(spec, machine, counts));
+  WEFT_CHECK(settle_experts(spec, machine));
   WEFT_TRY(const report::BenchReport report, simulate_bench(spec, machine));
   return to_json(report);
 }
@@ -185,6 +202,7 @@ void group(CLI::App& sub) {
   group_options(
       sub, "What is timed",
       {"--ranks", "--bytes", "--min", "--max", "--factor", "--dtype", "--op", "--root", "--in-place", "--iters"});
+  group_options(sub, "Tokens and experts (dispatch, combine)", {"--tokens", "--hidden", "--topk", "--experts", "--imbalance", "--mode", "--sms", "--counts"});
   group_options(sub, "Instead of what weft chooses", {"--algo", "--proto", "--channels", "--tuner", "--reproducible"});
   group_options(sub, "Here", {"--transport", "--unregistered", "--check"});
   group_options(sub, "On another machine, simulated",
@@ -220,6 +238,16 @@ Status check_options(const CLI::App& sub, const BenchSpec& spec) {
     return no_options(sub, what, {"model", "redis", "calibration"});
   }
   WEFT_CHECK(no_options(sub, what, {"from", "bounce", "file", "stack", "model", "redis"}));
+  const auto collective = schedule::parse_collective(spec.collective_name);
+  const std::string named = fmt::format("weft bench {}", spec.collective_name);
+  if (collective && schedule::routed(*collective))
+    WEFT_CHECK(no_options(sub, named, {"bytes", "min", "max", "factor", "root", "in-place"}));
+  if (collective && schedule::routed(*collective) && simulated)
+    WEFT_CHECK(no_options(sub, named + " --on", {"proto", "channels", "tuner", "calibration"}));
+  if (collective && schedule::routed(*collective) && !simulated)
+    WEFT_CHECK(no_options(sub, named + " without --on", {"sms", "counts"}));
+  if (!collective || !schedule::routed(*collective))
+    WEFT_CHECK(no_options(sub, named, {"tokens", "hidden", "topk", "experts", "imbalance", "mode", "sms", "counts"}));
   if (simulated) return no_options(sub, what, {"transport", "unregistered"});
   return no_options(sub, what,
                     {"level", "no-fold", "max-events", "fault", "beside", "load", "compute", "timeline", "verbose"});
@@ -232,10 +260,27 @@ Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec) {
   WEFT_TRY(const Bytes largest, parse_message("--max", spec.largest));
   if (smallest > largest) return bad_input("--min {} is more than --max {}", spec.smallest, spec.largest);
   if (spec.factor < 2) return bad_input("--factor {}: at least 2", spec.factor);
+  if (schedule::routed(spec.collective)) return tokens_of(spec.experts);
   if (spec.collective == Collective::kBarrier) return std::vector<Bytes>{0};
   std::vector<Bytes> sizes;
   for (Bytes b = smallest; b <= largest; b = std::max<Bytes>(1, b) * spec.factor) sizes.push_back(b);
   return sizes;
+}
+
+Result<schedule::Task> task_of(const BenchSpec& spec, Rank ranks, Rank ranks_per_node, Bytes size) {
+  if (schedule::routed(spec.collective))
+    return task_of(spec.experts, spec.collective, ranks, ranks_per_node, size, spec.type,
+                   !spec.on.empty() && spec.on != "this");
+  schedule::Task task = schedule::task_of(spec.collective, ranks, ranks_per_node, size, spec.type);
+  task.root = static_cast<Rank>(spec.root);
+  return task;
+}
+
+void describe_size(report::BenchRow& row, const schedule::Task& task) {
+  const bool routed = schedule::routed(task.collective);
+  row.count = task.elements / (routed ? task.ranks : 1);
+  row.bytes = row.count * task.element_bytes;
+  row.bus_factor = routed ? task.routes->sent_per_token() : schedule::bus_factor(task.collective, task.ranks);
 }
 
 Command add_bench(CLI::App& app) {
@@ -255,6 +300,7 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--min", spec->smallest, "smallest message, e.g. 8")->capture_default_str();
   sub->add_option("--max", spec->largest, "largest message (default: 64M; all: 64K, the size that is timed)");
   sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
+  add_expert_options(*sub, spec->experts);
   sub->add_option("--dtype", spec->type_name, schedule::type_names(", "))->capture_default_str();
   CLI::Option* op = sub->add_option("--op", spec->op_name, schedule::op_names(", ") + "; transfer: read, write")
                         ->capture_default_str();

@@ -2,6 +2,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/common.h"
+#include "apps/cli/experts.h"
 #include "base/env.h"
 #include "base/report/bench.h"
 #include "model/sim/packet/options.h"
@@ -19,6 +20,7 @@ struct BenchSpec {
   std::int64_t root = 0;
   std::string smallest = "8", largest;  // largest: 64M, for `all` 64K
   std::string only;                     // one size, instead of those two
+  ExpertsSpec experts = {};             // of dispatch and combine, instead of sizes
   std::int64_t factor = 2;
   std::string type_name = "float", op_name = "sum";
   bool op_given = false;  // --op stands on the command line
@@ -51,8 +53,13 @@ struct BenchSpec {
   std::string stack;         // transfer with --on --from node: whose software
 };
 
-// The sizes to measure, in bytes of the message. Errors (bad input).
+// The sizes to measure, in bytes of the message; of dispatch and combine tokens of a rank. Errors (bad input).
 Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec);
+// What is timed for one of them. Errors (bad input): names the option.
+Result<schedule::Task> task_of(const BenchSpec& spec, Rank ranks, Rank ranks_per_node, Bytes size);
+// The row's size, elements and factor of bus bandwidth. Of dispatch and combine: one rank's tokens, and what it sends of
+// them to other ranks.
+void describe_size(report::BenchRow& row, const schedule::Task& task);
 
 // Runs the sweep between processes (or threads) of this machine; rank 0 prints. Returns the exit code.
 Result<int> bench_here(const BenchSpec& spec, const Machine& machine);

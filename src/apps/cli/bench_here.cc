@@ -51,7 +51,10 @@ class Bench {
   Result<int> run() {
     WEFT_TRY(const auto sizes, sizes_of(spec_));
     Bytes most = 0;
-    for (const Bytes bytes : sizes) most = std::max(most, Trial::memory_for(task(bytes), comm_.rank()));
+    for (const Bytes bytes : sizes) {
+      WEFT_TRY(const schedule::Task task, this->task(bytes));
+      most = std::max(most, Trial::memory_for(task, comm_.rank()));
+    }
     WEFT_TRY(Buffer in, make_buffer(comm_, most, !spec_.unregistered));
     WEFT_TRY(Buffer out, make_buffer(comm_, spec_.in_place ? 0 : most, !spec_.unregistered));
     const BenchTable table(report_, terminal_width());
@@ -67,14 +70,10 @@ class Bench {
   }
 
  private:
-  schedule::Task task(Bytes bytes) const {
-    schedule::Task t = task_of(spec_.collective, comm_.ranks(), comm_.ranks(), bytes, spec_.type);
-    t.root = static_cast<Rank>(spec_.root);
-    return t;
-  }
+  Result<schedule::Task> task(Bytes size) const { return task_of(spec_, comm_.ranks(), comm_.ranks(), size); }
 
   Result<BenchRow> measure(Bytes bytes, std::byte* in, std::byte* out) {
-    const schedule::Task task = this->task(bytes);
+    WEFT_TRY(const schedule::Task task, this->task(bytes));
     Trial trial(comm_,
                 {.task = task,
                  .type = spec_.type,
@@ -85,8 +84,8 @@ class Bench {
                  .protocol = spec_.protocol,
                  .channels = static_cast<int>(spec_.channels)},
                 in, out);
-    BenchRow row{.bytes = task.elements * task.element_bytes, .count = task.elements};
-    row.bus_factor = schedule::bus_factor(spec_.collective, comm_.ranks());
+    BenchRow row;
+    describe_size(row, task);
     WEFT_CHECK(trial.run());  // also the first touch
     const auto choice = comm_.last_choice();
     if (spec_.check) {
@@ -150,6 +149,7 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
                      .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
                      .ranks = 0,
                      .rates = "rates " + rates.source,
+                     .tokens = schedule::routed(spec.collective) ? words_of(spec.experts) : "",
                      .rows = {}};
   WEFT_TRY(const auto job, net::bootstrap::job_of(settings));
   if (job) {  // started by `weft run` or alike: one rank of a job
@@ -166,7 +166,8 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
     here.view = std::make_shared<cost::MachineView>(std::move(network));
   }
   // A forced choice that cannot serve is said once, before anything starts.
-  const schedule::Task probe = task_of(spec.collective, report.ranks, report.ranks, 0, spec.type);
+  WEFT_TRY(const auto sizes, sizes_of(spec));
+  WEFT_TRY(const schedule::Task probe, task_of(spec, report.ranks, report.ranks, sizes.front()));
   WEFT_TRY(const auto possible,
            tune::choose(*here.view, api::question_of(probe,
                                                      {.collective = spec.collective,

@@ -174,8 +174,7 @@ tune::Question question_of(const BenchSpec& spec, const Job& job, const schedule
 
 // NCCL's lists may leave nothing for a collective: then another algorithm is chosen, and a line on stderr says so.
 Result<BenchSpec> with_lists_that_serve(BenchSpec spec, const Job& job, Bytes bytes) {
-  const schedule::Task task =
-      task_of(spec.collective, job.ranks, job.view->ranks_per_node(job.ranks), bytes, spec.type);
+  WEFT_TRY(const schedule::Task task, task_of(spec, job.ranks, job.view->ranks_per_node(job.ranks), bytes));
   const tune::Question asked = question_of(spec, job, task);
   if (!asked.algorithms.limits() && !asked.protocols.limits()) return spec;
   const auto chosen = job.nccl ? tune::nccl::choose(*job.view, *job.nccl, asked) : tune::choose(*job.view, asked);
@@ -207,11 +206,10 @@ bool announce(double steps) {
 Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, std::string* trace = nullptr,
                           const BenchRow* with = nullptr) {
   const cost::MachineView& view = *job.view;
-  schedule::Task task = task_of(spec.collective, job.ranks, view.ranks_per_node(job.ranks), bytes, spec.type);
-  task.root = static_cast<Rank>(spec.root);
+  WEFT_TRY(const schedule::Task task, task_of(spec, job.ranks, view.ranks_per_node(job.ranks), bytes));
   const tune::Question question = question_of(spec, job, task);
-  BenchRow row{.bytes = task.elements * task.element_bytes, .count = task.elements};
-  row.bus_factor = schedule::bus_factor(task.collective, task.ranks);
+  BenchRow row;
+  describe_size(row, task);
   const cost::Limit limit = cost::limit(view, task);
   row.limit_resource = limit.resource;
   row.limit_time = limit.time;
@@ -310,6 +308,7 @@ Result<BenchReport> simulate_bench(const BenchSpec& asked, const Machine& machin
                      .beside = spec.beside,
                      .loads = spec.loads,
                      .compute = spec.compute,
+                     .tokens = schedule::routed(spec.collective) ? words_of(spec.experts) : "",
                      .rows = {}};
   std::string trace;
   for (const Bytes bytes : sizes) {

@@ -94,6 +94,8 @@ BenchTable::BenchTable(const BenchReport& report, int width, bool verbose)
 void BenchTable::header() const {
   fmt::print("# {} of {} {} on {} ranks, {} ({}{}); {}\n", report_.collective, report_.type, report_.op, report_.ranks,
              report_.machine, report_.world, report_.transport.empty() ? "" : ", " + report_.transport, report_.rates);
+  if (!report_.tokens.empty())
+    fmt::print("# {}; size and count are of one rank's tokens; busbw: what a rank sends to others\n", report_.tokens);
   for (const std::string& finding : report_.findings) fmt::print("# note: {}\n", finding);
   for (const std::string& fault : report_.faults) fmt::print("# fault {}\n", fault);
   for (const std::string& job : report_.beside) fmt::print("# beside {}\n", job);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -20,28 +21,33 @@ inline int contribution(Rank rank, Bytes element) { return (kind_of(element) + r
 // What a rank's contribution is multiplied by where the operation asks for a scalar.
 inline Scalar scalar_of(Rank rank) { return Scalar::of(1 + rank % 2); }
 
+inline schedule::ChunkId chunks_per_block(const schedule::Shape& shape) {
+  return shape.chunks / schedule::blocks(shape.collective, shape.ranks);
+}
+
 // A number for every element of the message, by which contributions differ.
 inline Bytes place_of(int block, Bytes element) { return Bytes{block} * 1021 + element; }
 
 template <class T>
 void fill_input(std::span<T> in, const schedule::Layout& layout, Rank rank) {
   const schedule::Run held = held_blocks(layout.shape(), schedule::Buffer::kIn, rank);
+  const schedule::ChunkId each = schedule::routed(layout.shape().collective) ? chunks_per_block(layout.shape()) : 1;
   for (int b = 0; b < held.count; ++b) {
     const int block = held.at(b);
-    T* to = in.data() + layout.offset(schedule::Buffer::kIn, block) / layout.element_bytes();
+    T* to = in.data() + layout.offset(schedule::Buffer::kIn, block * each) / layout.element_bytes();
     const Bytes count = layout.block_bytes(block) / layout.element_bytes();
     for (Bytes i = 0; i < count; ++i) to[i] = static_cast<T>(contribution(rank, place_of(block, i)));
   }
 }
 
-// What an element of each kind must be after the reduction.
+// What an element of each kind must be after the reduction of these ranks' contributions.
 template <class T>
-std::vector<exec::Expected> expected_by_kind(Rank ranks, ReduceOp op) {
+std::vector<exec::Expected> expected_by_kind(std::span<const Rank> ranks, ReduceOp op) {
   std::vector<exec::Expected> expected;
   for (int kind = 0; kind < kKinds; ++kind) {
     std::vector<T> all;
     std::vector<Scalar> scalars;
-    for (Rank r = 0; r < ranks; ++r) {
+    for (const Rank r : ranks) {
       all.push_back(static_cast<T>((kind + r * 3) % kKinds));
       if (op == ReduceOp::kPremulSum) scalars.push_back(scalar_of(r));
     }
@@ -50,12 +56,37 @@ std::vector<exec::Expected> expected_by_kind(Rank ranks, ReduceOp op) {
   return expected;
 }
 
+// The same of a dispatch or combine, token by token; rows of tokens that do not come are not looked at.
+template <class T>
+std::int64_t wrong_elements_of_tokens(std::span<const T> out, const schedule::Layout& layout, Rank rank, ReduceOp op) {
+  const schedule::Shape& shape = layout.shape();
+  const schedule::ChunkId each = chunks_per_block(shape);
+  std::int64_t wrong = 0;
+  for (schedule::ChunkId token = 0; token < shape.chunks; ++token) {
+    if (!holds(shape, schedule::Buffer::kOut, token, rank)) continue;
+    const T* got = out.data() + layout.offset(schedule::Buffer::kOut, token) / layout.element_bytes();
+    const Bytes count = layout.chunk_bytes(token) / layout.element_bytes();
+    const auto owner = static_cast<Rank>(token / each);
+    const bool reduces = schedule::reduces(shape.collective);
+    const auto expected = reduces ? expected_by_kind<T>(contributors_to(shape, token), op) : std::vector<exec::Expected>{};
+    for (Bytes i = 0; i < count; ++i) {
+      const Bytes place = place_of(owner, token % each * count + i);
+      wrong += reduces ? !exec::acceptable(data_type_of<T>(), got + i, expected[static_cast<std::size_t>(kind_of(place))])
+                       : !(got[i] == static_cast<T>(contribution(owner, place)));
+    }
+  }
+  return wrong;
+}
+
 // How many elements of a rank's output are not what the collective's postcondition says.
 template <class T>
 std::int64_t wrong_elements(std::span<const T> out, const schedule::Layout& layout, Rank rank, ReduceOp op) {
   const schedule::Shape& shape = layout.shape();
+  if (schedule::routed(shape.collective)) return wrong_elements_of_tokens(out, layout, rank, op);
   const bool reduces = schedule::reduces(shape.collective);
-  const auto expected = reduces ? expected_by_kind<T>(shape.ranks, op) : std::vector<exec::Expected>{};
+  std::vector<Rank> ranks(static_cast<std::size_t>(shape.ranks));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto expected = reduces ? expected_by_kind<T>(ranks, op) : std::vector<exec::Expected>{};
   const schedule::Run held = held_blocks(shape, schedule::Buffer::kOut, rank);
   std::int64_t wrong = 0;
   for (int b = 0; b < held.count; ++b) {

@@ -34,6 +34,8 @@ Trial::Trial(Communicator& communicator, const Spec& spec, std::byte* in, std::b
         receive_counts_.push_back(static_cast<std::size_t>((*task.counts)[static_cast<std::size_t>(r * ranks + self)]));
     }
   }
+  if (schedule::routed(task.collective))
+    table_ = schedule::table_of(task.routes != nullptr ? *task.routes : *schedule::shown_routes(ranks));
   const bool reduces = schedule::reduces(task.collective);
   request_ = {.collective = task.collective,
               .in = in,
@@ -41,6 +43,9 @@ Trial::Trial(Communicator& communicator, const Spec& spec, std::byte* in, std::b
               .count = static_cast<std::size_t>(count),
               .counts = counts_,
               .receive_counts = receive_counts_,
+              .experts = table_.experts,
+              .per_token = schedule::routed(task.collective) ? table_.per_token : 0,
+              .expert_count = schedule::routed(task.collective) ? ranks : 0,
               .type = spec.type,
               .op = reduces ? spec.op : ReduceOp::kSum,
               .scalar = reduces && spec.op == ReduceOp::kPremulSum ? std::optional(scalar_of(self)) : std::nullopt,

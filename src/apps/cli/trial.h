@@ -42,6 +42,7 @@ class Trial {
   Spec spec_;
   schedule::Layout layout_;
   std::vector<std::size_t> counts_, receive_counts_;
+  schedule::ExpertTable table_;
   Request request_;
 };
 

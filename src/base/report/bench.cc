@@ -92,6 +92,7 @@ nlohmann::json to_json(const BenchReport& report) {
   if (!report.beside.empty()) json["beside"] = report.beside;
   if (!report.loads.empty()) json["loads"] = report.loads;
   if (!report.compute.empty()) json["compute"] = report.compute;
+  if (!report.tokens.empty()) json["tokens"] = report.tokens;
   return json;
 }
 

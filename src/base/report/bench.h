@@ -92,6 +92,7 @@ struct BenchReport {
   std::vector<std::string> beside = {};    // simulated: other jobs, as given
   std::vector<std::string> loads = {};     // simulated: background traffic, as given
   std::string compute = {};                // simulated: the kernel beside, as given
+  std::string tokens = {};                 // dispatch and combine: what travels
   std::vector<BenchRow> rows;
 };
 

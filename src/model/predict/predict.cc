@@ -75,7 +75,7 @@ class Pilots {
     constexpr Rank kTimes = 4;
     const bool whole_nodes = task_.ranks_per_node == machine_.ranks_per_node(task_.ranks);
     return machine_.nodes_alike(task_.ranks) && task_.ranks <= machine_.endpoints() && whole_nodes &&
-           !schedule::uneven(task_.collective) && task_.ranks / task_.ranks_per_node >= kTimes * kNodes;
+           schedule::alike(task_.collective) && task_.ranks / task_.ranks_per_node >= kTimes * kNodes;
   }
 
   // Nothing where it would take more steps than `most`. Its own are taken from `left`.

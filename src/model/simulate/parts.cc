@@ -28,7 +28,7 @@ Rank by_levels(const Reach& reach, const Plan& plan, Rank nodes) {
 bool may_extrapolate(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options) {
   return options.fast_forward && options.extrapolate && options.affordable >= 0 && options.background.streams.empty() &&
          !options.disturbances.any() && machine.nodes_alike(task.ranks) && machine.costs().gpu() &&
-         task.ranks <= machine.endpoints() && !schedule::uneven(task.collective) &&
+         task.ranks <= machine.endpoints() && schedule::alike(task.collective) &&
          task.ranks_per_node == machine.ranks_per_node(task.ranks) &&
          nodes_of(plan, task.ranks, task.ranks_per_node) >= 2 * kWorthwhile;
 }

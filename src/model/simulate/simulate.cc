@@ -34,7 +34,7 @@ Result<Outcome> answer(const cost::MachineView& machine, const Task& task, const
   const bool differ = !machine.nodes_alike(task.ranks) || !options.disturbances.slow.empty();
   const bool may = differ && options.extrapolate && options.fast_forward && options.affordable >= 0 &&
                    options.background.streams.empty() && machine.costs().gpu() && task.ranks <= machine.endpoints() &&
-                   !schedule::uneven(task.collective) && !schedule::rooted(task.collective) && plan.nodes == nullptr &&
+                   schedule::alike(task.collective) && !schedule::rooted(task.collective) && plan.nodes == nullptr &&
                    task.ranks_per_node == machine.ranks_per_node(task.ranks) &&
                    task.ranks / task.ranks_per_node >= 2 * kWorthwhile;
   if (may && operations_of(task, plan, task.ranks) > options.most_in_full)

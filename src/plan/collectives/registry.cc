@@ -13,6 +13,7 @@
 #include "plan/collectives/direct.h"
 #include "plan/collectives/double_binary_tree.h"
 #include "plan/collectives/doubling.h"
+#include "plan/collectives/experts.h"
 #include "plan/collectives/grid.h"
 #include "plan/collectives/grouped.h"
 #include "plan/collectives/nvls.h"
@@ -46,7 +47,7 @@ const std::vector<schedule::Algorithm>& algorithms() {
         binomial_gather(), binomial_scatter(),
         //
         dissemination_barrier(), spread_barrier()};
-    for (const auto& several : {spread(), grouped(), direct()}) all.insert(all.end(), several.begin(), several.end());
+    for (const auto& several : {spread(), grouped(), direct(), experts()}) all.insert(all.end(), several.begin(), several.end());
     std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.collective < b.collective; });
     return all;
   }();

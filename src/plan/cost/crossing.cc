@@ -1,6 +1,27 @@
 #include "plan/cost/crossing.h"
 
+#include <utility>
+#include <vector>
+
 namespace weft::cost {
+
+void count_tokens(const schedule::TokenRoutes& routes, std::span<const std::int32_t> set_of,
+                  std::span<RankSet*> sets) {
+  const double share = 1 / static_cast<double>(routes.tokens());
+  const auto set = [&](Rank r) { return set_of[static_cast<std::size_t>(r)]; };
+  std::vector<schedule::ChunkId> latest(sets.size(), -1);  // token that a set was counted for
+  for (schedule::ChunkId token = 0; token < routes.tokens(); ++token) {
+    const std::int32_t home = set(routes.owner(token));
+    bool leaves = false;
+    for (const Rank to : routes.of(token)) {
+      const auto there = static_cast<std::size_t>(set(to));
+      if (set(to) == home || std::exchange(latest[there], token) == token) continue;
+      sets[there]->taken += share;
+      leaves = true;
+    }
+    if (leaves) sets[static_cast<std::size_t>(home)]->sent += share;
+  }
+}
 
 Crossing crossing(Collective collective, Rank ranks, const RankSet& set, double bytes) {
   const double inside = set.ranks, n = ranks, outside = n - inside;
@@ -28,6 +49,10 @@ Crossing crossing(Collective collective, Rank ranks, const RankSet& set, double 
       return set.has_root ? Crossing{others, 0} : Crossing{0, own};
     case Collective::kSendReceive:
       return {bytes * set.senders, bytes * set.senders};
+    case Collective::kDispatch:
+      return {bytes * set.sent, bytes * set.taken};
+    case Collective::kCombine:
+      return {bytes * set.taken, bytes * set.sent};
     case Collective::kAllToAllV:
     case Collective::kBarrier:
       return {};

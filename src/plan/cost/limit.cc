@@ -1,6 +1,7 @@
 #include "plan/cost/limit.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "base/text.h"
@@ -59,6 +60,9 @@ class Parts {
       count(cut, r);
       cut.senders = 1;
     }
+    std::vector<std::int32_t> each(cuts.size());
+    std::iota(each.begin(), each.end(), 0);
+    count_routes(each, cuts);
     return cuts;
   }
 
@@ -77,13 +81,16 @@ class Parts {
       if (within(l)) root[at(find(l.a))] = find(l.b);
     std::vector<std::int32_t> number(root.size(), -1);
     std::vector<Cut> cuts;
+    std::vector<std::int32_t> cut_of;  // by rank
     for (Rank r = 0; r < task_.ranks; ++r) {
       std::int32_t& n = number[at(find(machine_.device(r)))];
       if (n < 0) n = static_cast<std::int32_t>(cuts.size()), cuts.emplace_back();
+      cut_of.push_back(n);
       count(cuts[static_cast<std::size_t>(n)], r);
       if (find(machine_.device((r + 1) % task_.ranks)) != find(machine_.device(r)))
         ++cuts[static_cast<std::size_t>(n)].senders;
     }
+    count_routes(cut_of, cuts);
     for (const topology::Link& l : t.links()) {
       const std::int32_t a = find(l.a), b = find(l.b);
       if (a == b) continue;
@@ -99,6 +106,13 @@ class Parts {
   static void add(Cut& cut, const topology::Link& link, bool from_a) {
     cut.out = cut.out + (from_a ? link.rate_ab : link.rate_ba);
     cut.in = cut.in + (from_a ? link.rate_ba : link.rate_ab);
+  }
+  void count_routes(std::span<const std::int32_t> cut_of, std::vector<Cut>& cuts) const {
+    if (!schedule::routed(task_.collective)) return;
+    std::vector<RankSet*> sets;
+    for (Cut& cut : cuts) sets.push_back(&cut);
+    const auto& routes = task_.routes != nullptr ? task_.routes : schedule::shown_routes(task_.ranks);
+    count_tokens(*routes, cut_of, sets);
   }
   void count(Cut& cut, Rank rank) const {
     ++cut.ranks;

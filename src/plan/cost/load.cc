@@ -56,7 +56,7 @@ Load::Load(const MachineView& machine, const schedule::Task& task, const schedul
 }
 
 Duration Load::least(const schedule::Task& task, const schedule::Plan& plan) const {
-  if (pieces_.empty() || schedule::uneven(task.collective)) return {};
+  if (pieces_.empty() || !schedule::alike(task.collective)) return {};
   // Chunks differ by what does not divide; a link that carries many of them carries the mean.
   const double mean = static_cast<double>(task.elements) /
                       static_cast<double>(std::max(task.elements, schedule::with_equal_chunks(task, plan).elements));

@@ -122,7 +122,8 @@ Result<HopCosts> HopCosts::parse(std::string_view file, std::string_view text, E
             e.contains("efficiency") ? number(e, "efficiency", 1e-6) : efficiency.at(path),
             e.contains("lines") ? number(e, "lines", 1) : 0,
             BytesPerSecond::gigabytes(e.contains("node_GBps") ? number(e, "node_GBps", 1e-6) : 0),
-            BytesPerSecond::gigabytes(e.contains("node_of_two_GBps") ? number(e, "node_of_two_GBps", 1e-6) : 0)}});
+            BytesPerSecond::gigabytes(e.contains("node_of_two_GBps") ? number(e, "node_of_two_GBps", 1e-6) : 0),
+            e.contains("messages") ? static_cast<int>(number(e, "messages", 1)) : 0}});
     }
     for (const json& e : root.at("same_as")) {
       if (!mine(e)) continue;

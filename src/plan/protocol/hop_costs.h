@@ -23,6 +23,7 @@ struct HopCost {
   // The most that all ranks and channels of a node send together on machines of more than two nodes, and of two, wire
   // bytes: what a host's memory and its proxies carry. Zero: no such bound.
   BytesPerSecond node = {}, node_of_two = {};
+  int messages = 0;  // that a connection has under way at once; 0: as many as the protocol's slots
 };
 
 // The cost table of one kind of endpoint. Every number comes from a data file with source and date. A value.

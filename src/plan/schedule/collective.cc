@@ -48,6 +48,8 @@ const Facts& facts(Collective c) {
       {"all_gather_v", "allgatherv", Held::kOwned, Held::kAll, false, 1, kAllGather},
       {"reduce_scatter_v", "reducescatterv", Held::kAll, Held::kOwned, true, 1, kReduceScatter},
       {"all_to_all_v", "alltoallv", Held::kRow, Held::kColumn, false, -1, kAllToAll},
+      {"dispatch", "moedispatch", Held::kOwned, Held::kAll, false, 1, kDispatch},
+      {"combine", "moecombine", Held::kAll, Held::kOwned, true, 1, kCombine},
   };
   static_assert(std::size(kFacts) == std::size(kCollectives));
   return kFacts[static_cast<std::size_t>(c)];
@@ -94,6 +96,11 @@ bool rooted(Collective collective) {
 
 bool uneven(Collective collective) { return facts(collective).even != collective; }
 Collective even_form(Collective collective) { return facts(collective).even; }
+bool routed(Collective collective) { return collective == kDispatch || collective == kCombine; }
+
+const TokenRoutes& routes_of(const Shape& shape) {
+  return shape.routes != nullptr ? *shape.routes : *shown_routes(shape.ranks);
+}
 
 ChunkId blocks(Collective collective, Rank ranks) {
   const int per_rank = facts(collective).blocks_per_rank;
@@ -102,6 +109,11 @@ ChunkId blocks(Collective collective, Rank ranks) {
 
 bool holds(const Shape& s, Buffer buffer, ChunkId chunk, Rank rank) {
   const ChunkId block = s.block_of(chunk);
+  if (routed(s.collective) && s.chunks == routes_of(s).tokens()) {
+    const bool owns = block == rank;
+    if ((buffer == Buffer::kIn) == (s.collective == kDispatch)) return owns && !routes_of(s).of(chunk).empty();
+    return routes_of(s).goes(chunk, rank);
+  }
   switch (held(s.collective, buffer)) {
     case Held::kAll:
       return true;
@@ -155,6 +167,17 @@ Run contributors(const Shape& s, ChunkId block) {
   }
 }
 
+std::vector<Rank> contributors_to(const Shape& s, ChunkId chunk) {
+  if (s.collective == kCombine && s.chunks == routes_of(s).tokens()) {
+    const auto to = routes_of(s).of(chunk);
+    return {to.begin(), to.end()};
+  }
+  const Run all = contributors(s, s.block_of(chunk));
+  std::vector<Rank> ranks;
+  for (ChunkId i = 0; i < all.count; ++i) ranks.push_back(static_cast<Rank>(all.at(i)));
+  return ranks;
+}
+
 Run shared_blocks(const Shape& s, Rank from, Rank to) {
   const Run given = held_blocks(s, Buffer::kIn, from), taken = held_blocks(s, Buffer::kOut, to);
   if (held(s.collective, Buffer::kIn) == Held::kRow) return {ChunkId{from} * s.ranks + to, 1};
@@ -176,6 +199,8 @@ double bus_factor(Collective collective, Rank ranks) {
     case kAllToAll:
     case kGather:
     case kScatter:
+    case kDispatch:
+    case kCombine:
       return (n - 1) / n;
     default:
       return 1;
@@ -190,7 +215,9 @@ bool divides(Collective collective, Rank ranks, Bytes elements) {
   return uneven(collective) || elements % message_parts(collective, ranks) == 0;
 }
 
-bool may_be_in_place(Collective collective) { return even_form(collective) != kAllToAll && collective != kSendReceive; }
+bool may_be_in_place(Collective collective) {
+  return even_form(collective) != kAllToAll && collective != kSendReceive && !routed(collective);
+}
 
 Layout::Layout(const Shape& shape, Bytes elements, Bytes element_bytes, std::span<const Bytes> counts)
     : shape_(shape), element_bytes_(element_bytes) {
@@ -226,7 +253,8 @@ Layout::Layout(const Shape& shape, Bytes elements, Bytes element_bytes, std::spa
 Bytes Layout::stride_of(Bytes block_bytes) const {
   if (per_block_ == 1) return block_bytes;
   constexpr Bytes kLine = 64;
-  const Bytes grain = kLine % element_bytes_ != 0 ? element_bytes_ : kLine;
+  // Tokens are what their caller says they are, not whole lines.
+  const Bytes grain = kLine % element_bytes_ != 0 || routed(shape_.collective) ? element_bytes_ : kLine;
   const Bytes even = (block_bytes + per_block_ - 1) / per_block_;
   return (even + grain - 1) / grain * grain;
 }
@@ -275,7 +303,7 @@ Bytes Layout::buffer_bytes(Buffer buffer, Rank rank) const {
 
 InPlace in_place(const Layout& layout, Rank rank) {
   const Bytes in = layout.buffer_bytes(Buffer::kIn, rank), out = layout.buffer_bytes(Buffer::kOut, rank);
-  if (even_form(layout.shape().collective) == Collective::kAllToAll) return {};
+  if (!may_be_in_place(layout.shape().collective)) return {};
   if (in > 0 && in < out) return {.in = layout.offset(Buffer::kOut, rank)};
   if (out > 0 && out < in) return {.out = layout.offset(Buffer::kIn, rank)};
   return {};

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "plan/schedule/step.h"
+#include "plan/schedule/token_routes.h"
 
 namespace weft::schedule {
 
@@ -16,7 +17,7 @@ inline constexpr Collective kCollectives[] = {
     Collective::kAllReduce,     Collective::kBroadcast, Collective::kReduce,     Collective::kAllGather,
     Collective::kReduceScatter, Collective::kAllToAll,  Collective::kGather,     Collective::kScatter,
     Collective::kSendReceive,   Collective::kBarrier,   Collective::kAllGatherV, Collective::kReduceScatterV,
-    Collective::kAllToAllV};
+    Collective::kAllToAllV,     Collective::kDispatch,  Collective::kCombine};
 
 std::string_view name(Collective collective);  // "all_reduce"
 // Also nccl-tests' spellings: "allreduce", "alltoall", "sendrecv". Errors (bad input): names those there are.
@@ -26,6 +27,10 @@ bool reduces(Collective collective);
 bool rooted(Collective collective);           // one rank is the root
 bool uneven(Collective collective);           // parts differ in size
 Collective even_form(Collective collective);  // all_gather for all_gather_v; others as they are
+// dispatch and combine: an all_gather and a reduce_scatter of which every token (chunk) takes part on some ranks only.
+bool routed(Collective collective);
+// All parts are equally large, and all ranks exchange as much with each other: fewer ranks stand for many.
+inline bool alike(Collective collective) { return !uneven(collective) && !routed(collective); }
 
 // The message is cut into blocks, which the collective distinguishes, and these into chunks, as many as the algorithm
 // wants: one block where all ranks hold everything, a block per rank where ranks own parts, a block per pair of ranks
@@ -38,13 +43,15 @@ struct Shape {
   Rank ranks = 1;
   Rank root = 0;
   ChunkId chunks = 1;  // a multiple of blocks()
+  const TokenRoutes* routes = nullptr;  // of the routed ones, whose chunks are the tokens; null: shown_routes(ranks)
 
   ChunkId block_of(ChunkId chunk) const { return chunk / (chunks / blocks(collective, ranks)); }
   bool operator==(const Shape&) const = default;
 };
 
 // A collective is its pre- and postcondition on the chunks of one message.
-// True if rank's `buffer` (kIn or kOut) contains `chunk` at all.
+// True if rank's `buffer` (kIn or kOut) contains `chunk` at all. Of a routed collective that is cut otherwise than into
+// its tokens: if it may contain some of it.
 //   Precondition: rank's in[chunk], where it holds one, is its own contribution to `chunk`.
 //   Postcondition: rank's out[chunk], where it holds one, is the sum over all contributions to it, each once.
 // A barrier has no chunks that anybody holds; its postcondition is that every rank's end comes after every rank's
@@ -58,7 +65,10 @@ struct Run {
   ChunkId at(ChunkId i) const { return first + i * stride; }
 };
 Run held_blocks(const Shape& shape, Buffer buffer, Rank rank);
-Run contributors(const Shape& shape, ChunkId block);  // the ranks whose inputs hold it
+Run contributors(const Shape& shape, ChunkId block);  // the ranks whose inputs hold it; of combine: all
+// The ranks that contribute to a chunk's sum, rising.
+std::vector<Rank> contributors_to(const Shape& shape, ChunkId chunk);
+const TokenRoutes& routes_of(const Shape& shape);  // Requires: routed.
 // Blocks of one rank's input that another's output (or its own) takes.
 Run shared_blocks(const Shape& shape, Rank from, Rank to);
 

@@ -15,7 +15,8 @@ TEST(Collective, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   EXPECT_EQ(r.error().message,
             "unknown collective 'all_redcue'; did you mean all_reduce? there are all_reduce, broadcast, reduce, "
             "all_gather, reduce_scatter, "
-            "all_to_all, gather, scatter, send_recv, barrier, all_gather_v, reduce_scatter_v, all_to_all_v");
+            "all_to_all, gather, scatter, send_recv, barrier, all_gather_v, reduce_scatter_v, all_to_all_v, dispatch, "
+            "combine");
 }
 
 // nccl-tests doc/PERFORMANCE.md: all_reduce 2(n-1)/n, all_gather and reduce_scatter (n-1)/n, broadcast 1.
@@ -38,7 +39,9 @@ TEST(Collective, EveryOutputChunkHasContributors) {
         contributors += holds(shape, Buffer::kIn, chunk, r);
         takers += holds(shape, Buffer::kOut, chunk, r);
       }
-      EXPECT_EQ(contributors, reduces(c) ? kRanks : 1) << name(c) << " chunk " << chunk;
+      const auto wanted = static_cast<int>(contributors_to(shape, chunk).size());
+      EXPECT_EQ(wanted, reduces(c) ? kRanks : 1) << name(c) << " chunk " << chunk;
+      EXPECT_EQ(contributors, wanted) << name(c) << " chunk " << chunk;
       EXPECT_GE(takers, 1) << name(c) << " chunk " << chunk;
     }
   }

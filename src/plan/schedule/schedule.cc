@@ -5,7 +5,7 @@
 namespace weft::schedule {
 
 Schedule write_out(const Algorithm& algorithm, RankContext context) {
-  Schedule s{.shape = {algorithm.collective, context.ranks, context.root, algorithm.chunks_for(context)},
+  Schedule s{.shape = {algorithm.collective, context.ranks, context.root, algorithm.chunks_for(context), context.routes},
              .scratch = algorithm.scratch_for(context),
              .lanes = algorithm.lanes,
              .strands = {},
@@ -30,6 +30,9 @@ Status check(const Schedule& s) {
     return bad_input("root {} is not one of {} ranks", shape.root, shape.ranks);
   if (const int blocks = schedule::blocks(shape.collective, shape.ranks); blocks > 0 && shape.chunks % blocks != 0)
     return bad_input("{} chunks are not whole ones of {} blocks", shape.chunks, blocks);
+  if (routed(shape.collective) && shape.chunks != routes_of(shape).tokens())
+    return bad_input("{} chunks are not the {} tokens of a {}", shape.chunks, routes_of(shape).tokens(),
+                     name(shape.collective));
   if (s.strands.size() != static_cast<std::size_t>(shape.ranks) * static_cast<std::size_t>(s.lanes))
     return bad_input("{} strands are not those of {} ranks with {} lanes", s.strands.size(), shape.ranks, s.lanes);
   const auto in = [](std::int64_t i, std::size_t size) { return i >= 0 && i < static_cast<std::int64_t>(size); };

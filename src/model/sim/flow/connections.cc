@@ -41,6 +41,7 @@ std::int32_t FlowFabric::connection_of(std::int32_t actor, Rank peer, int strand
 
 std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
   Connection c;
+  c.slots = protocol::traits(protocol_).slots;
   if (from == to) {  // a rank's message to itself stays in its memory
     c.cap = 1e15;
   } else if (strand > 0) {  // all strands go the same way
@@ -64,6 +65,7 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
       c.crosses = path.type == topology::PathType::kNet;
       if (options_.costs.gpu()) c.overhead = cost->overhead;
       c.fence = cost->fence;
+      if (cost->messages > 0) c.slots = cost->messages;
       c.latency = options_.costs.latency(*cost, path.latency, ranks_per_endpoint_) - c.overhead;
       c.raw_per_wire = 1 / cost->efficiency;
       c.cap = protocol::HopCosts::channel(*cost, ranks_per_endpoint_).value() * c.raw_per_wire;

@@ -133,6 +133,7 @@ class FlowFabric : private Carrier::SimulationHost {
     double carried = 0;                       // raw link bytes, so far
     const protocol::HopCost* cost = nullptr;  // null: a message to itself
     bool crosses = false;                     // the network
+    int slots = 0;                            // messages under way at once
     int in_flight = 0, arrived = 0, signals = 0;
     int taken = 0;  // messages that the receiver has had time for but that are not sent; if below 0, the reverse
     std::int32_t receiver_waits = -1, sender_waits = -1, signal_waits = -1;  // actors

@@ -42,7 +42,7 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
     }
     if (end.kind != End::Kind::kMessage || end.offset > 0) continue;
     Connection& c = connect(self, end.peer, end.strand, Way::kOut);
-    if (c.in_flight >= protocol::traits(protocol_).slots) {
+    if (c.in_flight >= c.slots) {
       c.sender_waits = self;
       return false;
     }

@@ -72,7 +72,9 @@ class Reader {
       return bad_input("{}: a custom collective says nowhere what it must do, so that nothing can be proved",
                        file_.where(algo));
     if (!collective) return bad_input("{}: {}", file_.where(algo), collective.error().message);
-    if (uneven(*collective)) return bad_input("{}: coll {}: MSCCL has no uneven parts", file_.where(algo), word);
+    if (!alike(*collective))
+      return bad_input("{}: coll {}: MSCCL has no {}", file_.where(algo), word,
+                       uneven(*collective) ? "uneven parts" : "tokens");
     WEFT_TRY(const std::int64_t root, file_.integer(algo, "root", 0, ranks - 1, 0));
     shape() = {*collective, static_cast<Rank>(ranks), static_cast<Rank>(root), 0};
     // nchunksperloop counts the larger of a rank's buffers.

@@ -291,7 +291,8 @@ std::string place_text(const Shape& shape, Rank rank, const Operand& o, const ch
 Result<std::string> to_msccl_xml(const Document& document) {
   const Schedule& s = document.schedule;
   const Shape& shape = s.shape;
-  if (uneven(shape.collective)) return bad_input("{}: MSCCL has no uneven parts", name(shape.collective));
+  if (!alike(shape.collective))
+    return bad_input("{}: MSCCL has no {}", name(shape.collective), uneven(shape.collective) ? "uneven parts" : "tokens");
   if (shape.collective == Collective::kBarrier) return bad_input("barrier: MSCCL moves data only");
   if (!s.orders.empty()) return bad_input("a schedule with orders between lanes is not written as MSCCL XML");
   const auto sizes = message_sizes(s);

@@ -77,7 +77,7 @@ class PlanReader {
     const auto collective = parse_collective(word(root, "collective"));
     if (!collective) return bad_input("{}: {}", file_, collective.error().message);
     shape().collective = *collective;
-    if (uneven(*collective) || rooted(*collective) || *collective == Collective::kBarrier)
+    if (!alike(*collective) || rooted(*collective) || *collective == Collective::kBarrier)
       return bad_input("{}: plans of {} are not read", file_, weft::schedule::name(*collective));
     const auto in_place = root.find("inplace");
     document_.in_place = in_place != root.end() && in_place->is_boolean() && in_place->get<bool>();

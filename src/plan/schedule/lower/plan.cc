@@ -19,6 +19,7 @@ RankContext any_size(const Task& task, const Plan& plan) {
           .staged = plan.staged,
           .rings = plan.rings.get(),
           .nodes = plan.nodes.get(),
+          .routes = task.routes.get(),
           .repeat_limit = plan.repeat_limit};
 }
 
@@ -48,6 +49,11 @@ Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, Bytes bytes
             .elements = std::max<Bytes>(1, bytes / size_of(type) / unit) * unit,
             .element_bytes = size_of(type)};
   if (collective == Collective::kBarrier) task.elements = 0;
+  if (routed(collective)) {
+    task.routes = shown_routes(ranks);
+    const Bytes tokens = task.routes->tokens();
+    task.elements = std::max<Bytes>(1, task.elements / tokens) * tokens;
+  }
   if (uneven(collective)) {
     auto counts = std::make_shared<std::vector<Bytes>>();
     Bytes sum = 0;
@@ -70,13 +76,15 @@ RankContext context_of(const Task& task, const Plan& plan) {
 }
 
 Layout layout_of(const Task& task, const Plan& plan) {
-  return Layout({task.collective, task.ranks, task.root, plan.algorithm->chunks_for(any_size(task, plan))},
+  return Layout({task.collective, task.ranks, task.root, plan.algorithm->chunks_for(any_size(task, plan)),
+                 task.routes.get()},
                 task.elements, task.element_bytes, task.block_counts());
 }
 
 Layout layout_of(const Task& task) {
-  return Layout({task.collective, task.ranks, task.root, blocks(task.collective, task.ranks)}, task.elements,
-                task.element_bytes, task.block_counts());
+  Shape shape{task.collective, task.ranks, task.root, blocks(task.collective, task.ranks), task.routes.get()};
+  if (routed(task.collective)) shape.chunks = routes_of(shape).tokens();
+  return Layout(shape, task.elements, task.element_bytes, task.block_counts());
 }
 
 bool fits(const Algorithm& algorithm, protocol::Protocol protocol) {

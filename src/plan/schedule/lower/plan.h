@@ -19,6 +19,7 @@ struct Task {
   Bytes elements = 0;  // of the whole message (the larger side)
   Bytes element_bytes = 1;
   std::shared_ptr<const std::vector<Bytes>> counts = nullptr;  // elements of every block, see Layout; uneven ones only
+  std::shared_ptr<const TokenRoutes> routes = nullptr;         // of the routed ones; null: shown_routes(ranks)
 
   std::span<const Bytes> block_counts() const {
     return counts ? std::span<const Bytes>(*counts) : std::span<const Bytes>();
@@ -27,10 +28,11 @@ struct Task {
 };
 
 // A message of about `bytes`: whole elements, and whole parts where ranks own parts, at least one each. Parts of the
-// uneven collectives are one, two and three times as large by rank. A barrier's message is empty.
+// uneven collectives are one, two and three times as large by rank. A barrier's message is empty. Routed collectives
+// have shown_routes(ranks), whole elements for every token.
 Task task_of(Collective collective, Rank ranks, Rank ranks_per_node, Bytes bytes, DataType type);
 
-// The layout of the message in the ranks' buffers, by the blocks that the collective defines.
+// The layout of the message in the ranks' buffers, by the blocks that the collective defines, or its tokens.
 Layout layout_of(const Task& task);
 
 // Messages need a protocol that carries them; loads and stores alone are the protocol Direct.

@@ -120,11 +120,18 @@ void check_postcondition(const Schedule& s, Execution& execution, Report& report
         if (part.chunk != c)
           return report.fail(Kind::kForeign, end, c, part.first, "out[{}] holds chunk {} of rank {} ({})", c,
                              part.chunk, part.first, by());
+      const auto lacks = [&](Rank peer) {
+        report.fail(Kind::kMissing, end, c, peer, "out[{}] lacks the contribution of rank {} ({})", c, peer, by());
+      };
+      if (routed(s.shape.collective)) {
+        for (const Rank peer : contributors_to(s.shape, c))
+          if (result.value.lacks(c, peer, peer + 1) == peer) return lacks(peer);
+        continue;
+      }
       const Run wanted = contributors(s.shape, s.shape.block_of(c));
       const auto last = static_cast<Rank>(wanted.at(wanted.count));
       if (const Rank peer = result.value.lacks(c, static_cast<Rank>(wanted.first), last); peer != last)
-        return report.fail(Kind::kMissing, end, c, peer, "out[{}] lacks the contribution of rank {} ({})", c, peer,
-                           by());
+        return lacks(peer);
     }
   }
 }
