@@ -9,7 +9,7 @@
 namespace weft::cli {
 namespace {
 
-constexpr std::int64_t kMostHidden = 1 << 20, kMostTokens = 1 << 24;
+constexpr std::int64_t kMostHidden = 1 << 20, kMostTokens = 1 << 24, kMostExperts = 1 << 20;
 
 Result<schedule::Copies> parse_mode(const std::string& text) {
   if (text == "normal") return schedule::Copies::kPerRank;
@@ -86,12 +86,15 @@ Result<schedule::Task> task_of(const ExpertsSpec& spec, Collective collective, R
 
 Result<std::shared_ptr<cost::MachineView>> machine_of(const ExpertsSpec& spec, const cost::MachineView& machine,
                                                       Collective collective, Rank ranks, const std::string& post) {
+  if (spec.experts < 1 || spec.experts > kMostExperts)
+    return bad_input("--experts {}: there are 1 to {}", spec.experts, kMostExperts);
   constexpr std::int64_t kMostMultiprocessors = 256;
   if (spec.multiprocessors < 2 || spec.multiprocessors > kMostMultiprocessors)
     return bad_input("--sms {}: a kernel has 2 to {}", spec.multiprocessors, kMostMultiprocessors);
   if (spec.counts != "exchanged" && spec.counts != "known")
     return bad_input("--counts {}: exchanged or known", shown(spec.counts));
-  cost::ExpertKernel kernel{.multiprocessors = static_cast<int>(spec.multiprocessors),
+  cost::ExpertKernel kernel{.experts = static_cast<int>(spec.experts),
+                            .multiprocessors = static_cast<int>(spec.multiprocessors),
                             .counts_known = spec.counts == "known"};
   WEFT_TRY(kernel.copies, parse_mode(spec.mode));
   if (!post.empty() && post != "gpu") {

@@ -34,14 +34,20 @@ class Tokens {
   const TokenRoutes& routes_;
 };
 
-// The ranks in the order in which `self` sends to them: those behind it first, itself where it stands.
-Operands messages_to(std::span<const Rank> ranks, Rank self, ChunkId token, int lane) {
-  Operands all;
-  const auto add = [&](Rank r) { all.push_back(r == self ? out(token) : to(r, lane)); };
+// The ranks in the order in which `self` sends to them: itself and those behind it first.
+std::vector<Rank> from_self_on(std::span<const Rank> ranks, Rank self) {
   const auto behind = std::ranges::lower_bound(ranks, self);
-  for (auto r = behind; r != ranks.end(); ++r) add(*r);
-  for (auto r = ranks.begin(); r != behind; ++r) add(*r);
+  std::vector<Rank> all(behind, ranks.end());
+  all.insert(all.end(), ranks.begin(), behind);
   return all;
+}
+
+// The ranks by nodes; one row where a rank's node is all or itself alone.
+Grid by_nodes(const RankContext& context) {
+  Grid grid(context);
+  const bool several = context.ranks_per_node > 1 && grid.columns == context.ranks_per_node;
+  if (!several) grid.rows = 1, grid.columns = context.ranks;
+  return grid;
 }
 
 Operands messages_from(std::span<const Rank> ranks, Rank self, ChunkId token, int lane) {
@@ -60,7 +66,7 @@ std::vector<Rank> side(std::span<const Rank> ranks, Rank self, Rank per_node, bo
 
 // Every token goes from its rank to each rank that has experts of it, without detour. Lane 0 sends within the node,
 // lane 1 beyond it, lane 2 receives.
-// Steps: two sends per token at most, a receive per token that comes. Bytes sent per rank: its tokens times their other
+// Steps: a send per token and rank, a receive per token that comes. Bytes sent per rank: its tokens times their other
 // ranks.
 Generator<Step> spread_dispatch_steps(RankContext context) {
   const Tokens tokens(context);
@@ -69,7 +75,7 @@ Generator<Step> spread_dispatch_steps(RankContext context) {
     if (context.lane < 2) {
       const ChunkId own = tokens.number(self, i);
       const auto ranks = side(tokens.of(own), self, context.ranks_per_node, context.lane == 1);
-      if (!ranks.empty()) co_yield move(own, {in(own)}, messages_to(ranks, self, own, 0));
+      for (const Rank r : from_self_on(ranks, self)) co_yield move(own, {in(own)}, {r == self ? out(own) : to(r, 0)});
       continue;
     }
     for (Rank k = 1; k < n; ++k) {
@@ -105,26 +111,28 @@ Generator<Step> spread_combine_steps(RankContext context) {
 // ranks. Bytes across the network per rank: its tokens times their other nodes.
 Generator<Step> node_dispatch_steps(RankContext context) {
   const Tokens tokens(context);
-  const Grid grid(context);
+  const Grid grid = by_nodes(context);
   const Rank self = context.rank, row = grid.row(self), column = grid.column(self);
   for (ChunkId i = 0; i < tokens.each(); ++i) {
     const ChunkId own = tokens.number(self, i);
     if (context.lane == 0) {
-      const auto here = tokens.within(own, row, grid.columns);
-      if (!here.empty()) co_yield move(own, {in(own)}, messages_to(here, self, own, 0));
+      for (const Rank r : from_self_on(tokens.within(own, row, grid.columns), self))
+        co_yield move(own, {in(own)}, {r == self ? out(own) : to(r, 0)});
     } else if (context.lane == 1) {
-      Operands targets;
       for (Rank k = 1; k < grid.rows; ++k) {
         const Rank r = (row + k) % grid.rows;
-        if (!tokens.within(own, r, grid.columns).empty()) targets.push_back(to(grid.at(r, column), 0));
+        if (!tokens.within(own, r, grid.columns).empty()) co_yield move(own, {in(own)}, {to(grid.at(r, column), 0)});
       }
-      if (targets.size() > 0) co_yield move(own, {in(own)}, targets);
     } else if (context.lane == 2) {
       for (Rank k = 1; k < grid.rows; ++k) {
         const Rank owner = grid.at((row + grid.rows - k) % grid.rows, column);
         const ChunkId token = tokens.number(owner, i);
         const auto here = tokens.within(token, row, grid.columns);
-        if (!here.empty()) co_yield move(token, {from(owner, 0)}, messages_to(here, self, token, 2));
+        if (here.empty()) continue;
+        const Operand kept = tokens.goes(token, self) ? out(token) : scratch(0);
+        co_yield move(token, {from(owner, 0)}, {kept});
+        for (const Rank r : here)
+          if (r != self) co_yield move(token, {kept}, {to(r, 2)});
       }
     } else {
       for (Rank k = 1; k < grid.columns; ++k) {
@@ -146,7 +154,7 @@ Generator<Step> node_dispatch_steps(RankContext context) {
 // sum. Lane 0 sends within the node, lane 1 sums for other nodes, lane 2 makes this rank's own sums.
 Generator<Step> node_combine_steps(RankContext context) {
   const Tokens tokens(context);
-  const Grid grid(context);
+  const Grid grid = by_nodes(context);
   const Rank self = context.rank, row = grid.row(self), column = grid.column(self);
   for (ChunkId i = 0; i < tokens.each(); ++i) {
     if (context.lane == 0) {
@@ -190,7 +198,7 @@ Rank rotation_of(const RankContext& s) {
   return s.nodes != nullptr || s.ranks % s.ranks_per_node != 0 ? 0 : routes;
 }
 Rank rotation_by_node(const RankContext& s) {
-  const Rank routes = rotation_of(s), columns = Grid(s).columns;
+  const Rank routes = rotation_of(s), columns = by_nodes(s).columns;
   return routes > 0 && columns % routes == 0 ? columns : 0;
 }
 
@@ -218,6 +226,7 @@ Algorithm by_node_of(Collective collective, Generator<Step> (*steps)(RankContext
           .lanes = lanes,
           .connections = 3,
           .chunks = tokens_of,
+          .scratch = [](const RankContext&) { return 1; },
           .steps = steps,
           .rotation = rotation_by_node};
 }

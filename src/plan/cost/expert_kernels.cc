@@ -51,8 +51,8 @@ Result<HopCosts> expert_costs(const MachineView& machine, Collective collective,
   const Rank nodes = (ranks + machine.ranks_per_node(ranks) - 1) / machine.ranks_per_node(ranks);
   const double counts = kernel.counts_known || nodes < 2 ? 0 : number("counts_us") + nodes * number("counts_per_node_us");
   // Half of the multiprocessors send, half receive: a channel of two moves what one of them does.
-  const double rate = n.contains("multiprocessor_GBps") ? number("multiprocessor_GBps") * kernel.multiprocessors / 2
-                                                        : number("rate_GBps");
+  const char* const each = nodes < 2 ? "multiprocessors_GBps" : "multiprocessors_across_GBps";
+  const double rate = n.contains(each) ? number(each) * kernel.multiprocessors / 2 : number("rate_GBps");
   const auto hop = [&](const char* path, double latency, double post, double most, const char* efficiency) {
     return json{{"endpoint", "gpu"},      {"path", path},         {"protocol", "Simple"},
                 {"latency_us", latency},  {"trips", 1},           {"added_us", 0},
@@ -70,7 +70,7 @@ Result<HopCosts> expert_costs(const MachineView& machine, Collective collective,
       {"launches",
        {{{"endpoint", "gpu"},
          {"protocol", "Simple"},
-         {"latency_us", number("launch_us") + counts},
+         {"latency_us", number("launch_us") + number("expert_us") * kernel.experts + counts},
          {"source", "expert_kernels.json"},
          {"date", n.at("date")}}}},
       {"local",
