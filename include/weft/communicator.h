@@ -47,10 +47,10 @@ struct Request {
   // dispatch and combine, whose `count` is that of one rank's tokens, as many on every rank: the numbers of the experts
   // that every token of every rank is for, `per_token` each, rank by rank; negative: none. Expert e lies on rank
   // e / (expert_count / ranks). All ranks pass the same table (an all_gather of each one's). A token is count / tokens
-  // elements. dispatch: in has this rank's tokens, out room for all ranks' (count * ranks), of which those come that have
-  // an expert here; the others keep their bytes. combine: in has, at the places where they came, what this rank's experts
-  // made of them (weighted, and summed where several are here); out gets the sums, of tokens without experts nothing.
-  // Read before the call returns.
+  // elements. dispatch: in has this rank's tokens, out room for all ranks' (count * ranks), of which those come that
+  // have an expert here; the others keep their bytes. combine: in has, at the places where they came, what this rank's
+  // experts made of them (weighted, and summed where several are here); out gets the sums, of tokens without experts
+  // nothing. Read before the call returns.
   std::span<const std::int32_t> experts = {};
   int per_token = 0, expert_count = 0;
   DataType type = DataType::kFloat32;

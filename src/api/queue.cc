@@ -145,8 +145,7 @@ Queue::Handle Queue::start(std::function<Status(Communicator&)> calls, Callback 
 Queue::Handle Queue::start(const Request& request, Callback callback) {
   return start(
       [request = request, counts = std::vector(request.counts.begin(), request.counts.end()),
-       receive_counts =
-           std::vector(request.receive_counts.begin(), request.receive_counts.end()),
+       receive_counts = std::vector(request.receive_counts.begin(), request.receive_counts.end()),
        experts = std::vector(request.experts.begin(), request.experts.end())](Communicator& c) mutable {
         request.counts = counts;
         request.experts = experts;

@@ -19,8 +19,7 @@ bool same_shape(const Request& a, const Request& b) {
   return a.count == b.count && a.root == b.root && a.type == b.type && a.collective == b.collective &&
          a.reproducible == b.reproducible && a.op == b.op && a.channels == b.channels &&
          a.scalar.has_value() == b.scalar.has_value() && a.counts.empty() && a.receive_counts.empty() &&
-         a.experts.empty() &&
-         a.algorithm == b.algorithm && a.protocol == b.protocol;
+         a.experts.empty() && a.algorithm == b.algorithm && a.protocol == b.protocol;
 }
 
 // Leaves out what copies bytes to where they are, if the output begins `shift` behind the input.

@@ -202,7 +202,8 @@ void group(CLI::App& sub) {
   group_options(
       sub, "What is timed",
       {"--ranks", "--bytes", "--min", "--max", "--factor", "--dtype", "--op", "--root", "--in-place", "--iters"});
-  group_options(sub, "Tokens and experts (dispatch, combine)", {"--tokens", "--hidden", "--topk", "--experts", "--imbalance", "--mode", "--sms", "--counts"});
+  group_options(sub, "Tokens and experts (dispatch, combine)",
+                {"--tokens", "--hidden", "--topk", "--experts", "--imbalance", "--mode", "--sms", "--counts"});
   group_options(sub, "Instead of what weft chooses", {"--algo", "--proto", "--channels", "--tuner", "--reproducible"});
   group_options(sub, "Here", {"--transport", "--unregistered", "--check"});
   group_options(sub, "On another machine, simulated",

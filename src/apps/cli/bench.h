@@ -57,8 +57,8 @@ struct BenchSpec {
 Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec);
 // What is timed for one of them. Errors (bad input): names the option.
 Result<schedule::Task> task_of(const BenchSpec& spec, Rank ranks, Rank ranks_per_node, Bytes size);
-// The row's size, elements and factor of bus bandwidth. Of dispatch and combine: one rank's tokens, and what it sends of
-// them to other ranks.
+// The row's size, elements and factor of bus bandwidth. Of dispatch and combine: one rank's tokens, and what it sends
+// of them to other ranks.
 void describe_size(report::BenchRow& row, const schedule::Task& task);
 
 // Runs the sweep between processes (or threads) of this machine; rank 0 prints. Returns the exit code.

@@ -23,7 +23,7 @@ void add_expert_options(CLI::App& sub, ExpertsSpec& spec);
 
 // Errors (bad input): names the option.
 Result<std::vector<Bytes>> tokens_of(const ExpertsSpec& spec);
-// A dispatch or combine of so many tokens on every rank. `simulated`: groups of tokens stand for them.
+// A dispatch or combine of `tokens` tokens on every rank. `simulated`: groups of tokens stand for them.
 // Errors (bad input): names the option.
 Result<schedule::Task> task_of(const ExpertsSpec& spec, Collective collective, Rank ranks, Rank ranks_per_node,
                                Bytes tokens, DataType type, bool simulated);

@@ -1,5 +1,6 @@
 #include "api/stream/path.h"
 #include "apps/cli/commands.h"
+#include "apps/cli/experts.h"
 #include "apps/cli/explain_access.h"
 #include "apps/cli/explain_nccl.h"
 #include "apps/cli/measured.h"
@@ -21,6 +22,7 @@ struct Spec {
                           largest = "16G";
   std::int64_t ranks = -1, channels = 0;
   AccessSpec access;
+  ExpertsSpec experts;
   std::vector<int> gpus;
   bool processes = false;
 };
@@ -34,6 +36,7 @@ Examples:
   weft explain all_reduce --bytes 64K --on dgx-h100:nodes=16,net=ib-ndr
   weft explain all_reduce --bytes 8 --ranks 2             for processes on this machine
   weft explain all_reduce --on dgx-h100:nodes=4 --table tuner.csv
+  weft explain dispatch --on dgx-h100:nodes=4 --tokens 4096 --dtype fp8_e4m3
 
 Machines with NVIDIA GPUs: also what NCCL's own model would choose, what it predicts, and what that choice takes by
 weft's. --table writes the best of what NCCL can do, by weft's cost model, for every size: a table that the example
@@ -120,9 +123,10 @@ void print_vendor(const Machine& machine, const schedule::Task& task, const std:
 
 void print(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
   const auto& [all, answer, nccl, limit, measured] = e;
-  fmt::print("# {} of {} on {} ranks of {}; at least {} ({})\n", spec.collective,
-             format_bytes(task.elements * task.element_bytes), task.ranks, machine.name, format_duration(limit.time),
-             limit.resource);
+  const std::string what = schedule::routed(task.collective) ? spec.experts.tokens + " " + words_of(spec.experts)
+                                                             : format_bytes(task.elements * task.element_bytes);
+  fmt::print("# {} of {} on {} ranks of {}; at least {} ({})\n", spec.collective, what, task.ranks, machine.name,
+             format_duration(limit.time), limit.resource);
   fmt::print("  {:<9} {:<7} {:>3} {:>12}  {}\n", "algo", "proto", "ch", "predicted", "why");
   for (const tune::Candidate& c : all)
     fmt::print("{} {:<9} {:<7} {:>3} {:>12}  {}\n", c.chosen ? '*' : ' ', c.plan.algorithm->name,
@@ -185,12 +189,24 @@ Result<Asked> ask(Spec& spec) {
   WEFT_CHECK(check_channels(spec.channels));
   WEFT_TRY(Machine machine, load_machine(spec.on, spec.calibration));
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
-  tune::Question question{
-      .task = task_of(collective, ranks, machine.simulated ? machine.view->ranks_per_node(ranks) : ranks, bytes, type),
-      .can = capabilities_of(machine),
-      .algorithm = spec.algorithm,
-      .protocol = spec.protocol,
-      .channels = static_cast<int>(spec.channels)};
+  const Rank per_node = machine.simulated ? machine.view->ranks_per_node(ranks) : ranks;
+  schedule::Task task = task_of(collective, ranks, per_node, bytes, type);
+  if (schedule::routed(collective)) {
+    WEFT_TRY(const auto tokens, tokens_of(spec.experts));
+    if (tokens.size() != 1)
+      return bad_input("explain {} is of one number of tokens: --tokens 128", schedule::name(collective));
+    WEFT_TRY(task, task_of(spec.experts, collective, ranks, per_node, tokens.front(), type, machine.simulated));
+  }
+  if (machine.simulated && cost::by_expert_kernels(*machine.view, collective)) {
+    WEFT_TRY(machine.view, machine_of(spec.experts, *machine.view, collective, ranks, ""));
+    spec.protocol = protocol::traits(protocol::Protocol::kSimple).name;
+    spec.channels = 1;
+  }
+  tune::Question question{.task = std::move(task),
+                          .can = capabilities_of(machine),
+                          .algorithm = spec.algorithm,
+                          .protocol = spec.protocol,
+                          .channels = static_cast<int>(spec.channels)};
   return Asked{std::move(machine), std::move(question)};
 }
 
@@ -290,6 +306,13 @@ Status check_options(const CLI::App& sub, const Spec& spec) {
     return only_options(sub, what,
                         {"bytes", "on", "calibration", "reuse", "fraction", "peer", "l2", "memory", "work", "json"});
   WEFT_CHECK(no_options(sub, what, {"reuse", "fraction", "peer", "l2", "memory", "work", "gpus", "processes"}));
+  const auto collective = schedule::parse_collective(spec.collective);
+  const bool routed = collective && schedule::routed(*collective);
+  if (routed) WEFT_CHECK(no_options(sub, what, {"bytes", "table"}));
+  if (routed && !spec.on.empty() && spec.on != "this")
+    WEFT_CHECK(no_options(sub, what + " --on", {"proto", "channels", "calibration"}));
+  if (!routed)
+    WEFT_CHECK(no_options(sub, what, {"tokens", "hidden", "topk", "experts", "imbalance", "mode", "sms", "counts"}));
   if (spec.table.empty()) return no_options(sub, what + " without --table", {"max"});
   return no_options(sub, what + " --table", {"bytes", "json"});
 }
@@ -314,6 +337,7 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--table", spec->table, "write a tuning table for NCCL to this file (- is stdout), instead")
       ->check(writable);
   sub->add_option("--max", spec->largest, "largest message of the table")->capture_default_str();
+  add_expert_options(*sub, spec->experts);
   sub->add_option("--reuse", spec->access.reuse, "access: how often the array is used")->capture_default_str();
   sub->add_option("--fraction", spec->access.fraction, "access: the part of its cache lines that every use reads")
       ->capture_default_str();

@@ -68,11 +68,13 @@ std::int64_t wrong_elements_of_tokens(std::span<const T> out, const schedule::La
     const Bytes count = layout.chunk_bytes(token) / layout.element_bytes();
     const auto owner = static_cast<Rank>(token / each);
     const bool reduces = schedule::reduces(shape.collective);
-    const auto expected = reduces ? expected_by_kind<T>(contributors_to(shape, token), op) : std::vector<exec::Expected>{};
+    const auto expected =
+        reduces ? expected_by_kind<T>(contributors_to(shape, token), op) : std::vector<exec::Expected>{};
     for (Bytes i = 0; i < count; ++i) {
       const Bytes place = place_of(owner, token % each * count + i);
-      wrong += reduces ? !exec::acceptable(data_type_of<T>(), got + i, expected[static_cast<std::size_t>(kind_of(place))])
-                       : !(got[i] == static_cast<T>(contribution(owner, place)));
+      wrong += reduces
+                   ? !exec::acceptable(data_type_of<T>(), got + i, expected[static_cast<std::size_t>(kind_of(place))])
+                   : !(got[i] == static_cast<T>(contribution(owner, place)));
     }
   }
   return wrong;

@@ -25,7 +25,8 @@ class Tokens {
   // Those of the token's ranks that are in a row of the grid.
   std::span<const Rank> within(ChunkId token, Rank row, Rank columns) const {
     const auto all = of(token);
-    const auto first = std::ranges::lower_bound(all, row * columns), last = std::ranges::lower_bound(all, (row + 1) * columns);
+    const auto first = std::ranges::lower_bound(all, row * columns),
+               last = std::ranges::lower_bound(all, (row + 1) * columns);
     return {first, last};
   }
 

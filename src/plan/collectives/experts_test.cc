@@ -37,7 +37,8 @@ TEST(Experts, ASpreadDispatchSendsATokenOnceToEachRankOfItsExperts) {
   const Algorithm& a = *find_algorithm(Collective::kDispatch, "spread").value();
   for (Rank r = 0; r < 8; ++r) {
     int wanted = 0;
-    for (ChunkId t = r * 32; t < (r + 1) * 32; ++t) wanted += static_cast<int>(routes->of(t).size()) - routes->goes(t, r);
+    for (ChunkId t = r * 32; t < (r + 1) * 32; ++t)
+      wanted += static_cast<int>(routes->of(t).size()) - routes->goes(t, r);
     const Sent sent = sent_by(a, {.rank = r, .ranks = 8, .ranks_per_node = 4, .routes = routes.get()});
     EXPECT_EQ(sent.within + sent.across, wanted) << r;
   }

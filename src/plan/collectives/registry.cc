@@ -47,7 +47,8 @@ const std::vector<schedule::Algorithm>& algorithms() {
         binomial_gather(), binomial_scatter(),
         //
         dissemination_barrier(), spread_barrier()};
-    for (const auto& several : {spread(), grouped(), direct(), experts()}) all.insert(all.end(), several.begin(), several.end());
+    for (const auto& several : {spread(), grouped(), direct(), experts()})
+      all.insert(all.end(), several.begin(), several.end());
     std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.collective < b.collective; });
     return all;
   }();

@@ -5,8 +5,7 @@
 
 namespace weft::cost {
 
-void count_tokens(const schedule::TokenRoutes& routes, std::span<const std::int32_t> set_of,
-                  std::span<RankSet*> sets) {
+void count_tokens(const schedule::TokenRoutes& routes, std::span<const std::int32_t> set_of, std::span<RankSet*> sets) {
   const double share = 1 / static_cast<double>(routes.tokens());
   const auto set = [&](Rank r) { return set_of[static_cast<std::size_t>(r)]; };
   std::vector<schedule::ChunkId> latest(sets.size(), -1);  // token that a set was counted for

@@ -8,13 +8,14 @@
 
 namespace weft::cost {
 
-// The kernels that carry dispatch and combine on GPUs are not NCCL's: they store into buffers that peers have set aside,
-// post to NICs from the GPU itself, and wait for nobody's slots. What they cost: data/protocol/expert_kernels.json.
+// The kernels that carry dispatch and combine on GPUs are not NCCL's: they store into buffers that peers have set
+// aside, post to NICs from the GPU itself, and wait for nobody's slots. What they cost:
+// data/protocol/expert_kernels.json.
 struct ExpertKernel {
   schedule::Copies copies = schedule::Copies::kPerRank;  // once per rank: DeepEP's normal kernels; else low latency
   int experts = 256;                                     // of all ranks
   int multiprocessors = 20;                              // of the normal kernels; the others take what there is
-  bool counts_known = false;           // normal kernels: how many tokens come is known, and not exchanged first
+  bool counts_known = false;             // normal kernels: how many tokens come is known, and not exchanged first
   std::optional<Duration> posting = {};  // of a message by another than the GPU: see posting_time
 };
 

@@ -15,6 +15,10 @@ namespace {
 
 using topology::DeviceKind;
 
+const schedule::TokenRoutes& routes_of(const schedule::Task& task) {
+  return task.routes != nullptr ? *task.routes : *schedule::shown_routes(task.ranks);
+}
+
 void tighten(Limit& limit, Duration time, std::string resource, bool switches_sum = false) {
   if (time > limit.time) limit = {time, std::move(resource), {}, switches_sum};
 }
@@ -111,8 +115,7 @@ class Parts {
     if (!schedule::routed(task_.collective)) return;
     std::vector<RankSet*> sets;
     for (Cut& cut : cuts) sets.push_back(&cut);
-    const auto& routes = task_.routes != nullptr ? task_.routes : schedule::shown_routes(task_.ranks);
-    count_tokens(*routes, cut_of, sets);
+    count_tokens(routes_of(task_), cut_of, sets);
   }
   void count(Cut& cut, Rank rank) const {
     ++cut.ranks;
@@ -212,7 +215,9 @@ Limit limit(const MachineView& machine, const schedule::Task& task) {
   Limit limit{Duration::picoseconds(1), "latency", {}, false};
   const double bytes = static_cast<double>(task.elements * task.element_bytes);
   machine.costs().gpu() ? limit_gpus(limit, machine, task, bytes) : limit_cpus(limit, machine, task, bytes);
-  limit.bus_rate = BytesPerSecond(bytes * schedule::bus_factor(task.collective, task.ranks) / limit.time.s());
+  const double carried = schedule::routed(task.collective) ? bytes / task.ranks * routes_of(task).sent_per_token()
+                                                           : bytes * schedule::bus_factor(task.collective, task.ranks);
+  limit.bus_rate = BytesPerSecond(carried / limit.time.s());
   return limit;
 }
 

@@ -39,9 +39,9 @@ struct RankContext {
   Rank ranks_per_node = 1;  // consecutive ranks share a node; 1 if nodes are uneven
   int channel = 0;  // independent copies of the schedule, each on a part of every chunk; may order ranks differently
   int lane = 0;     // one of the algorithm's concurrent strands
-  bool staged = false;                 // peers cannot reach the caller's buffers: go through scratch
-  const RingOrders* rings = nullptr;   // null, or of nodes of another size: by number
-  const UnevenNodes* nodes = nullptr;  // null: all have ranks_per_node. The ranks may be those of its first nodes
+  bool staged = false;                  // peers cannot reach the caller's buffers: go through scratch
+  const RingOrders* rings = nullptr;    // null, or of nodes of another size: by number
+  const UnevenNodes* nodes = nullptr;   // null: all have ranks_per_node. The ranks may be those of its first nodes
   const TokenRoutes* routes = nullptr;  // of the routed collectives; null: shown_routes(ranks)
   int bundle = 0;        // chunks that fit into one message, where messages have several parts; 0: not known
   int repeat_limit = 0;  // simulations only: at most this many repetitions of a steady-state step are emitted; 0: all

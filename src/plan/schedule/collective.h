@@ -42,7 +42,7 @@ struct Shape {
   Collective collective = Collective::kAllReduce;
   Rank ranks = 1;
   Rank root = 0;
-  ChunkId chunks = 1;  // a multiple of blocks()
+  ChunkId chunks = 1;                   // a multiple of blocks()
   const TokenRoutes* routes = nullptr;  // of the routed ones, whose chunks are the tokens; null: shown_routes(ranks)
 
   ChunkId block_of(ChunkId chunk) const { return chunk / (chunks / blocks(collective, ranks)); }

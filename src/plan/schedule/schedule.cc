@@ -5,11 +5,12 @@
 namespace weft::schedule {
 
 Schedule write_out(const Algorithm& algorithm, RankContext context) {
-  Schedule s{.shape = {algorithm.collective, context.ranks, context.root, algorithm.chunks_for(context), context.routes},
-             .scratch = algorithm.scratch_for(context),
-             .lanes = algorithm.lanes,
-             .strands = {},
-             .orders = {}};
+  Schedule s{
+      .shape = {algorithm.collective, context.ranks, context.root, algorithm.chunks_for(context), context.routes},
+      .scratch = algorithm.scratch_for(context),
+      .lanes = algorithm.lanes,
+      .strands = {},
+      .orders = {}};
   for (context.rank = 0; context.rank < context.ranks; ++context.rank) {
     for (context.lane = 0; context.lane < s.lanes; ++context.lane) {
       auto& strand = s.strands.emplace_back();

@@ -64,7 +64,8 @@ class Chooser {
     if (pack_.empty()) {
       pack_.resize(static_cast<std::size_t>(d_.experts));
       std::iota(pack_.begin(), pack_.end(), 0);
-      for (std::size_t i = pack_.size(); i > 1; --i) std::swap(pack_[i - 1], pack_[static_cast<std::size_t>(below(static_cast<int>(i)))]);
+      for (std::size_t i = pack_.size(); i > 1; --i)
+        std::swap(pack_[i - 1], pack_[static_cast<std::size_t>(below(static_cast<int>(i)))]);
     }
     const int expert = pack_.back();
     pack_.pop_back();
@@ -90,7 +91,8 @@ Status check(const Draw& d) {
     return bad_input("imbalance {}: the busiest rank has 1 to {} times the mean of {} ranks", d.imbalance, d.ranks,
                      d.ranks);
   if (d.imbalance > 1 && d.ranks > 1 && d.per_token > d.experts - d.experts / d.ranks)
-    return bad_input("imbalance {} is none where every token takes {} of {} experts", d.imbalance, d.per_token, d.experts);
+    return bad_input("imbalance {} is none where every token takes {} of {} experts", d.imbalance, d.per_token,
+                     d.experts);
   return {};
 }
 
@@ -104,8 +106,8 @@ Rank moved(Rank to, Rank self, Rank ranks, Rank per_node) {
 
 TokenRoutes::TokenRoutes(Rank ranks, std::vector<std::uint64_t> ends, std::vector<Rank> destinations, Rank rotation)
     : ranks_(ranks), rotation_(rotation), ends_(std::move(ends)), destinations_(std::move(destinations)) {
-  WEFT_REQUIRE(ranks > 0 && !ends_.empty() && ends_.size() % static_cast<std::size_t>(ranks) == 0, "{} tokens, {} ranks",
-               ends_.size(), ranks);
+  WEFT_REQUIRE(ranks > 0 && !ends_.empty() && ends_.size() % static_cast<std::size_t>(ranks) == 0,
+               "{} tokens, {} ranks", ends_.size(), ranks);
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, by words
   const auto take = [&](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
   take(static_cast<std::uint64_t>(ranks));
@@ -142,7 +144,8 @@ Result<std::shared_ptr<const TokenRoutes>> draw(const Draw& d) {
       std::vector<Rank> to = alike || self == 0 ? first[static_cast<std::size_t>(t)] : choose.next();
       if (alike)
         for (Rank& r : to) r = moved(r, self, d.ranks, d.ranks_per_node);
-      if (!per_expert) routes.add(std::move(to));
+      if (!per_expert)
+        routes.add(std::move(to));
       else
         for (const Rank r : to) routes.add({r});
     }

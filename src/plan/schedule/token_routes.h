@@ -11,8 +11,8 @@
 namespace weft::schedule {
 
 // Which ranks have experts of which tokens: what a dispatch and a combine depend on besides their sizes. Every rank has
-// as many tokens (or groups of tokens that stay together) as every other one; a token may go nowhere. Tokens are numbered
-// in the whole message, rank by rank; they are the chunks of the collective. Immutable: threads may share it.
+// as many tokens (or groups of tokens that stay together) as every other one; a token may go nowhere. Tokens are
+// numbered in the whole message, rank by rank; they are the chunks of the collective. Immutable: threads may share it.
 class TokenRoutes {
  public:
   // `ends[t]`: where token t's ranks end in `destinations`; each token's are rising. `rotation`: rank r + rotation has
@@ -54,9 +54,9 @@ struct Draw {
   ChunkId most_groups = 64;
   std::uint64_t seed = 1;
 };
-// At most `most_groups` of tokens per rank are drawn, each of which stands for its share of them. Without imbalance every
-// rank's routes are those of rank 0, moved on by whole nodes and within the node, so that all ranks get equally much.
-// Errors (bad input): names the number that does not fit.
+// At most `most_groups` of tokens per rank are drawn, each of which stands for its share of them. Without imbalance
+// every rank's routes are those of rank 0, moved on by whole nodes and within the node, so that all ranks get equally
+// much. Errors (bad input): names the number that does not fit.
 Result<std::shared_ptr<const TokenRoutes>> draw(const Draw& d);
 
 // Routes of a real call. `experts`: of every rank's every token the numbers of its experts, negative for none; as many

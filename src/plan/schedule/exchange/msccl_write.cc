@@ -292,7 +292,8 @@ Result<std::string> to_msccl_xml(const Document& document) {
   const Schedule& s = document.schedule;
   const Shape& shape = s.shape;
   if (!alike(shape.collective))
-    return bad_input("{}: MSCCL has no {}", name(shape.collective), uneven(shape.collective) ? "uneven parts" : "tokens");
+    return bad_input("{}: MSCCL has no {}", name(shape.collective),
+                     uneven(shape.collective) ? "uneven parts" : "tokens");
   if (shape.collective == Collective::kBarrier) return bad_input("barrier: MSCCL moves data only");
   if (!s.orders.empty()) return bad_input("a schedule with orders between lanes is not written as MSCCL XML");
   const auto sizes = message_sizes(s);

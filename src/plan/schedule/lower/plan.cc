@@ -76,9 +76,9 @@ RankContext context_of(const Task& task, const Plan& plan) {
 }
 
 Layout layout_of(const Task& task, const Plan& plan) {
-  return Layout({task.collective, task.ranks, task.root, plan.algorithm->chunks_for(any_size(task, plan)),
-                 task.routes.get()},
-                task.elements, task.element_bytes, task.block_counts());
+  return Layout(
+      {task.collective, task.ranks, task.root, plan.algorithm->chunks_for(any_size(task, plan)), task.routes.get()},
+      task.elements, task.element_bytes, task.block_counts());
 }
 
 Layout layout_of(const Task& task) {
