@@ -203,43 +203,45 @@ class MetGroups final : public Common {
             std::chrono::milliseconds timeout, const net::mixed::World* near = nullptr)
       : Common(std::move(origin)), endpoint_(endpoint), timeout_(timeout), near_(near) {}
 
-  // Opens the socket at which the group will find this rank.
+  // The group uses the connections of the old communicator: it is known there by a number.
   Result<Card> offer() override {
-    Record own = before().ranks[static_cast<std::size_t>(endpoint_.rank())];
-    own.data.port = 0;
-    own.aggregation_port = 0;
-    WEFT_TRY(listener_, listen_on(own));
-    own.data.port = net::bootstrap::local_address(listener_.get()).port;
+    offer_ = net::messages::Hub::offer(endpoint_.hub());
+    Invitation own{before().ranks[static_cast<std::size_t>(endpoint_.rank())], offer_.number()};
+    own.record.aggregation_port = 0;
     Card card{};
     static_assert(sizeof own <= sizeof card);
     std::memcpy(card.data(), &own, sizeof own);
     return card;
   }
 
-  // Ranks that have this offer would wait for this rank at the socket.
-  void withdraw() override { listener_.reset(); }
+  // Ranks that have this offer read that the group has gone.
+  void withdraw() override { offer_ = {}; }
 
   Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
     const auto ranks = static_cast<Rank>(m.cards.size());
     Meeting meeting;
     std::vector<Rank> members;
+    net::messages::Branch branch{std::exchange(offer_, {}), {}};
     for (const Card& card : m.cards) {
-      Record& record = meeting.ranks.emplace_back();
-      std::memcpy(&record, card.data(), sizeof record);
-      members.push_back(record.rank);
+      Invitation invited;
+      std::memcpy(&invited, card.data(), sizeof invited);
+      meeting.ranks.push_back(invited.record);
+      members.push_back(invited.record.rank);
+      branch.places.ranks.push_back(endpoint_.in_hub(invited.record.rank));
+      branch.places.numbers.push_back(invited.context);
     }
     number(meeting, ranks);
     meeting.key =
         net::bootstrap::mac(before().key, {{reinterpret_cast<const std::uint8_t*>(m.secret.data()), m.secret.size()}});
     meeting.name = m.secret;
     meeting.log = origin_->log;
-    meeting.listener = std::move(listener_);
     meeting.parent = before().member;
     meeting.in_parent = members;
-    return open({m.name, m.rank, ranks}, std::move(meeting), [&](Rank r) {
+    const auto lost = [&](Rank r) {
       if (stops) (void)stops();  // breaks the communicator, if it is so
       return near_lost(members[static_cast<std::size_t>(r)]);
-    });
+    };
+    return open({m.name, m.rank, ranks}, std::move(meeting), lost, std::move(branch));
   }
 
   // Everybody's record is in the decision: nobody has to meet. If one of the members ends before they have shared their
@@ -316,6 +318,11 @@ class MetGroups final : public Common {
   }
 
  private:
+  // What a rank's card says: who it is, and the group's number on its connections.
+  struct Invitation {
+    Record record;
+    net::messages::ContextId context = 0;
+  };
   const Meeting& before() const { return endpoint_.meeting(); }
   static void number(Meeting& meeting, Rank ranks) {
     for (Rank r = 0; r < ranks; ++r) {
@@ -337,17 +344,19 @@ class MetGroups final : public Common {
     return gone(*near_->near, near_->endpoint.local(r), r);
   }
   // A group inside one machine needs no sockets. `lost`: of its ranks; asked only where some are near.
-  Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting, net::shm::LostRank lost) {
+  Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting, net::shm::LostRank lost,
+                                                 Branch branch = {}) {
     if (near_ == nullptr) lost = {};
     if (!sends_only(origin_->transport) && meeting.one_machine())
       return session_of(open_shm(origin_, place, meeting.name, std::move(lost)));
-    return session_of(open_machines(origin_, place, std::move(meeting), std::move(lost)));
+    return session_of(open_machines(origin_, place, std::move(meeting), std::move(lost), std::move(branch)));
   }
 
   const net::messages::Endpoint& endpoint_;
   const std::chrono::milliseconds timeout_;
-  const net::mixed::World* const near_;                // null: nobody is
-  net::bootstrap::UniqueFd listener_, next_listener_;  // of a split, of survivors
+  const net::mixed::World* const near_;     // null: nobody is
+  net::messages::Hub::Offer offer_;         // of a split
+  net::bootstrap::UniqueFd next_listener_;  // of survivors
   bool shrunk_ = false;
   std::uint32_t agreements_ = 0;
 };

@@ -26,9 +26,9 @@ void Wire::report(const Loss& loss) {
   send({.header = {.flags = kBare | kLost, .frame = frame}, .payload = nullptr, .block = Block()}, false);
 }
 
-std::optional<Frame> Wire::unfinished() const {
+std::optional<Header> Wire::unfinished() const {
   if (!in_payload_) return std::nullopt;
-  return header_.frame;
+  return header_;
 }
 
 void Wire::freeze() {
@@ -46,9 +46,13 @@ void Wire::hand_over(std::uint32_t received, Wire& to) {
     if (numbered && static_cast<std::int32_t>(received - out.header.sequence) >= 0) continue;
     if ((out.header.flags & kBare) != 0 && !says_loss) continue;
     const bool encrypted = out.plain != nullptr;
-    to.send({.header = {.flags = out.header.flags, .frame = out.header.frame, .payload_crc = out.header.payload_crc},
+    to.send({.header = {.flags = out.header.flags,
+                        .frame = out.header.frame,
+                        .context = out.header.context,
+                        .payload_crc = out.header.payload_crc},
              .payload = encrypted ? out.plain : out.payload,
-             .block = std::move(encrypted ? out.plain_block : out.block)},
+             .block = std::move(encrypted ? out.plain_block : out.block),
+             .own = out.own},
             false);
   }
   sealer_.reset();

@@ -1,0 +1,330 @@
+#include "tests/disagreement/tree.h"
+
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "tests/connected_job.h"
+#include "weft/group.h"
+#include "weft/queue.h"
+
+namespace weft::disagreement {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kLevels = 5;
+constexpr std::size_t kMostGroups = 24;
+
+struct Plan {
+  Rank ranks = 2;
+  int steps = 0;
+  Rank victim = -1;            // is killed
+  int dies_in = 0;             // at the latest before this step
+  std::int64_t after_us = -1;  // … or so long after the step before has begun
+  bool starved = false;        // rank 0 may open no more descriptors
+};
+
+Plan draw(Random& random) {
+  Plan p;
+  p.ranks = static_cast<Rank>(random.below(40) == 0 ? 12 : 2 + random.below(4));
+  p.steps = static_cast<int>(8 + random.below(16));
+  if (random.below(3) == 0 && p.ranks > 2) {
+    p.victim = static_cast<Rank>(random.below(static_cast<std::uint64_t>(p.ranks)));
+    p.dies_in = static_cast<int>(1 + random.below(static_cast<std::uint64_t>(p.steps)));
+    if (random.below(2) == 0) p.after_us = static_cast<std::int64_t>(random.below(3000));
+  } else {
+    p.starved = random.below(8) == 0;
+  }
+  return p;
+}
+
+// What all ranks know of a group, and the own communicator of a member.
+struct Group {
+  std::vector<Rank> members;  // of the job, in the group's order
+  int level = 0;
+  std::optional<Communicator> own = {};
+  bool failed = false;  // here
+
+  Rank index_of(Rank r) const {
+    return static_cast<Rank>(std::find(members.begin(), members.end(), r) - members.begin());
+  }
+  bool has(Rank r) const { return index_of(r) < static_cast<Rank>(members.size()); }
+};
+
+// One rank's way through the program. All ranks draw the same.
+class Way {
+ public:
+  Way(std::uint64_t seed, Plan plan, Communicator& job) : random_(seed * 2 + 1), plan_(plan), self_(job.rank()) {
+    Group all{.own = std::move(job)};
+    all.members.resize(static_cast<std::size_t>(plan.ranks));
+    std::iota(all.members.begin(), all.members.end(), 0);
+    groups_.push_back(std::move(all));
+  }
+
+  std::string go() {
+    for (step_ = 0; step_ < plan_.steps && wrong_.empty(); ++step_) {
+      if (step_ == plan_.steps / 2 && plan_.starved && self_ == 0) starve();
+      if (step_ + 1 == plan_.dies_in && plan_.victim == self_ && plan_.after_us >= 0) die_later();
+      if (step_ == plan_.dies_in && plan_.victim == self_) raise(SIGKILL);
+      act();
+    }
+    if (plan_.victim == self_) raise(SIGKILL);
+    if (plan_.victim >= 0 && wrong_.empty()) shrink_all();
+    return wrong_;
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t most) { return random_.below(most); }
+  bool doomed(const Group& g) const { return plan_.victim >= 0 && step_ + 1 >= plan_.dies_in && g.has(plan_.victim); }
+  // Too few are left to know that no others go on: of two ranks the second.
+  bool lacks_quorum(const Group& g, const Error& e) const {
+    return e.code == Code::kNoQuorum && doomed(g) && g.members.size() == 2 && g.members.front() == plan_.victim;
+  }
+  void complain(const Group& g, const std::string& what, const std::string& why) {
+    if (wrong_.empty())
+      wrong_ = fmt::format("step {}, group {} of level {}: {}: {}", step_, g.members, g.level, what, why);
+  }
+  // A call that failed: with a dead rank it must name it.
+  void judge(Group& g, const std::string& what, const Error& e) {
+    g.failed = true;
+    if (plan_.starved) return;
+    if (!doomed(g)) return complain(g, what, "without a death: " + e.message);
+    if (e.message.find("it called shrink()") != std::string::npos) return;  // a survivor that was ahead
+    if (e.ranks != std::vector<Rank>{g.index_of(plan_.victim)})
+      complain(g, what, fmt::format("names {} instead of {}: {}", e.ranks, g.index_of(plan_.victim), e.message));
+  }
+
+  void starve() {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    const int next = dup(0);
+    close(next);
+    limit.rlim_cur = static_cast<rlim_t>(next + 2);
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  void die_later() {
+    std::thread([us = plan_.after_us] {
+      std::this_thread::sleep_for(std::chrono::microseconds(us));
+      raise(SIGKILL);
+    }).detach();
+  }
+
+  // Memory of any kind, in place or not, each rank as it likes.
+  void sum(Group& g, std::size_t count, std::uint64_t kind) {
+    if (!g.own) return;
+    Communicator& c = *g.own;
+    std::optional<Memory> registered;
+    std::vector<std::int32_t> in(count, c.rank() + 1), out(count, -1);
+    std::span<std::int32_t> to = kind % 2 == 0 ? std::span(in) : std::span(out);
+    if (kind >= 2)
+      if (auto memory = c.allocate(std::max<std::size_t>(count, 1) * sizeof(std::int32_t))) {
+        registered.emplace(std::move(*memory));
+        to = registered->as<std::int32_t>().first(count);
+        if (kind % 2 == 0) std::ranges::copy(in, to.begin());
+      }
+    const std::span<const std::int32_t> from = kind % 2 == 0 ? std::span<const std::int32_t>(to) : std::span(in);
+    const Status s = c.all_reduce<std::int32_t>(from, to);
+    if (!s) return judge(g, "all_reduce", s.error());
+    if (g.failed && !plan_.starved) return complain(g, "all_reduce", "ok after an error");
+    const auto n = static_cast<std::int32_t>(g.members.size());
+    if (std::ranges::any_of(to, [&](std::int32_t x) { return x != n * (n + 1) / 2; }))
+      complain(g, "all_reduce", "a wrong sum");
+  }
+
+  void broadcast(Group& g, std::size_t count, Rank root) {
+    if (!g.own) return;
+    std::vector<std::uint32_t> data(count, g.own->rank() == root ? 77u + static_cast<std::uint32_t>(step_) : 0u);
+    const Status s = g.own->broadcast<std::uint32_t>(data, root);
+    if (!s) return judge(g, "broadcast", s.error());
+    if (std::ranges::any_of(data, [&](std::uint32_t x) { return x != 77u + static_cast<std::uint32_t>(step_); }))
+      complain(g, "broadcast", "another's data");
+  }
+
+  void letters(Group& g, std::size_t count) {
+    if (!g.own) return;
+    Communicator& c = *g.own;
+    const Rank n = c.ranks(), to = (c.rank() + 1) % n, from = (c.rank() + n - 1) % n;
+    std::vector<std::int32_t> out(count, c.rank()), in(count, -1);
+    auto received = c.start_receive(in.data(), count, DataType::kInt32, from, step_);
+    auto sent = c.start_send(out.data(), count, DataType::kInt32, to, step_);
+    const auto got = received ? received->wait() : tl::make_unexpected(received.error());
+    const auto gone = sent ? sent->wait() : tl::make_unexpected(sent.error());
+    if (!got) return judge(g, "receive", got.error());
+    if (!gone) return judge(g, "send", gone.error());
+    if (std::ranges::any_of(in, [&](std::int32_t x) { return x != from; })) complain(g, "receive", "another's data");
+  }
+
+  void queue(Group& g, std::size_t count) {
+    if (!g.own) return;
+    std::vector<std::vector<std::int32_t>> data(3, std::vector<std::int32_t>(count, 1));
+    std::vector<Queue::Handle> handles;
+    Queue q(*g.own);
+    for (auto& d : data)
+      handles.push_back(q.start({.in = d.data(), .out = d.data(), .count = count, .type = DataType::kInt32}));
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const Status s = handles[i].wait();
+      if (!s) judge(g, "queued all_reduce", s.error());
+      if (s && std::ranges::any_of(data[i], [&](std::int32_t x) { return x != g.own->ranks(); }))
+        complain(g, "queued all_reduce", "a wrong sum");
+    }
+  }
+
+  // Groups of two threads at once; their errors are judged afterwards.
+  void both(Group& g, Group& other, std::size_t count) {
+    if (&g == &other || !g.own || !other.own) {
+      sum(g, count, 0);
+      return &g == &other ? void() : sum(other, count, 0);
+    }
+    Way beside(*this, 0);
+    std::thread thread([&] { beside.sum(other, count, 1); });
+    sum(g, count, 0);
+    thread.join();
+    if (wrong_.empty()) wrong_ = beside.wrong_;
+  }
+  Way(const Way& o, int) : random_(1), plan_(o.plan_), self_(o.self_), step_(o.step_) {}
+
+  void split(Group& g) {
+    const std::uint64_t colors = 1 + below(2);
+    std::vector<std::int64_t> color, key;
+    for (std::size_t i = 0; i < g.members.size(); ++i) {
+      color.push_back(below(9) == 0 ? Communicator::kNoColor : static_cast<std::int64_t>(below(colors)));
+      key.push_back(static_cast<std::int64_t>(below(3)));
+    }
+    std::optional<Communicator> made;
+    if (g.own) {
+      const auto own = static_cast<std::size_t>(g.own->rank());
+      auto child = g.own->split(color[own], key[own]);
+      if (!child) judge(g, "split", child.error());
+      if (child && color[own] != Communicator::kNoColor) made.emplace(std::move(*child));
+    }
+    if (plan_.starved || doomed(g)) return;  // others may have got none
+    const int level = g.level + 1;
+    const std::vector<Rank> before = g.members;
+    for (std::uint64_t c = 0; c < colors; ++c) {
+      std::vector<std::size_t> at;
+      for (std::size_t i = 0; i < before.size(); ++i)
+        if (color[i] == static_cast<std::int64_t>(c)) at.push_back(i);
+      std::stable_sort(at.begin(), at.end(), [&](std::size_t a, std::size_t b) { return key[a] < key[b]; });
+      Group child{.level = level};
+      for (const std::size_t i : at) child.members.push_back(before[i]);
+      if (child.has(self_)) child.own = made;
+      if (child.own && child.own->ranks() != static_cast<Rank>(child.members.size()))
+        complain(child, "split", "another number of ranks");
+      if (!child.members.empty()) groups_.push_back(std::move(child));
+    }
+  }
+
+  // A rank without descriptors can neither ask nor answer: an agreement would go on trying.
+  void agree(Group& g) {
+    if (!g.own || plan_.starved) return;
+    const auto agreed = g.own->agree(~(std::uint64_t{1} << g.own->rank()));
+    if (!agreed && lacks_quorum(g, agreed.error())) return;
+    if (!agreed) return complain(g, "agree", agreed.error().message);
+    const bool right = agreed->ended.empty() || (doomed(g) && agreed->ended == std::vector{g.index_of(plan_.victim)});
+    if (!right) complain(g, "agree", fmt::format("{} are not counted", agreed->ended));
+    for (Rank r = 0; r < g.own->ranks(); ++r)
+      if (agreed->ended.empty() && (agreed->bits >> r & 1) != 0) complain(g, "agree", "another's bits");
+  }
+
+  // A rank that shrinks ends what others still call there: after agree() nobody does.
+  void shrink(Group& g) {
+    if (!g.own) return;
+    agree(g);
+    if (!wrong_.empty()) return;
+    auto left = g.own->shrink();
+    if (!left && (plan_.starved || lacks_quorum(g, left.error()))) return g.own.reset();
+    if (!left) return complain(g, "shrink", left.error().message);
+    std::vector<Rank> members = g.members;
+    if (doomed(g)) std::erase(members, plan_.victim);
+    if (left->ranks() != static_cast<Rank>(members.size()))
+      return complain(g, "shrink", fmt::format("{} ranks instead of {}", left->ranks(), members.size()));
+    g.own = std::move(*left);
+    g.failed = false;
+  }
+
+  // Every group that the dead rank was in goes on without it; the others go on.
+  void shrink_all() {
+    for (Group& g : groups_) {
+      if (doomed(g)) {
+        shrink(g);
+        std::erase(g.members, plan_.victim);
+      }
+      sum(g, 1000, 0);
+    }
+  }
+
+  void act() {
+    const auto at = static_cast<std::size_t>(below(groups_.size()));
+    const auto other = static_cast<std::size_t>(below(groups_.size()));
+    const auto count = static_cast<std::size_t>(below(3) == 0 ? below(60000) : below(300));
+    Group& g = groups_[at];
+    const auto root = static_cast<Rank>(below(g.members.size()));
+    std::uint64_t kinds = 0;
+    for (Rank r = 0; r < plan_.ranks; ++r)
+      if (const std::uint64_t kind = below(4); r == self_) kinds = kind;
+    switch (below(11)) {
+      case 0:
+        return broadcast(g, count, root);
+      case 1:
+        return letters(g, count);
+      case 2:
+        return queue(g, count);
+      case 3:
+        return both(g, groups_[other], count);
+      case 4:
+        return agree(g);
+      case 5:
+        if (at > 0 && !doomed(g) && !plan_.starved) shrink(g);
+        return;
+      case 6:
+        if (at == 0) return;
+        if (below(2) == 0 && g.own && !g.failed)
+          if (const Status s = g.own->finalize(); !s) judge(g, "finalize", s.error());
+        groups_.erase(groups_.begin() + static_cast<std::ptrdiff_t>(at));
+        return;
+      case 7:
+      case 8:
+        if (g.level < kLevels && groups_.size() < kMostGroups) split(g);
+        return;
+      default:
+        return sum(g, count, kinds);
+    }
+  }
+
+  Random random_;
+  Plan plan_;
+  Rank self_;
+  std::vector<Group> groups_;
+  int step_ = 0;
+  std::string wrong_;
+};
+
+}  // namespace
+
+Verdict live_tree(std::uint64_t seed, Over over) {
+  Random random(seed);
+  const Plan plan = draw(random);
+  ConnectOptions options{.timeout = 30s};
+  if (over == Over::kMixed)
+    options.node = "machine";
+  else
+    options.transport = kNames[static_cast<int>(over)];
+  tests::ConnectedJob job(plan.ranks, options, [&](Communicator& c, tests::Report&, tests::NoticeBoard&) {
+    return Way(seed, plan, c).go();
+  });
+  Verdict verdict{.said = job.join(plan.victim < 0 ? std::vector<Rank>{} : std::vector{plan.victim})};
+  for (std::size_t r = 0; r < verdict.said.size(); ++r)
+    if (static_cast<Rank>(r) != plan.victim && !verdict.said[r].empty() && verdict.wrong.empty())
+      verdict.wrong =
+          fmt::format("tree of seed {} over {}, {} ranks, rank {} dies in step {}: rank {}: {}", seed,
+                      kNames[static_cast<int>(over)], plan.ranks, plan.victim, plan.dies_in, r, verdict.said[r]);
+  return verdict;
+}
+
+}  // namespace weft::disagreement
