@@ -111,6 +111,8 @@ class ShmGroups final : public Common {
     return card;
   }
 
+  void withdraw() override { world_.withdraw(); }
+
   // Inside the segment where there is room, else in one of their own.
   Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
     std::vector<net::shm::Offer> offers(m.cards.size());
@@ -199,7 +201,7 @@ class ThreadGroups final : public Common {
 class MetGroups final : public Common {
  public:
   // `near`: those of the old communicator whose fate can be known without asking, if there are such.
-  MetGroups(std::shared_ptr<const Origin> origin, const net::messages::Endpoint& endpoint,
+  MetGroups(std::shared_ptr<const Origin> origin, net::messages::Endpoint& endpoint,
             std::chrono::milliseconds timeout, const net::mixed::World* near = nullptr)
       : Common(std::move(origin)), endpoint_(endpoint), timeout_(timeout), near_(near) {}
 
@@ -214,14 +216,18 @@ class MetGroups final : public Common {
     return card;
   }
 
-  // Ranks that have this offer read that the group has gone.
-  void withdraw() override { offer_ = {}; }
+  // Ranks that have this offer read that the group has gone, whether or not this rank is in a call.
+  void withdraw() override {
+    before().member->withdraw(offer_.number());
+    offer_ = {};
+  }
 
   Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
     const auto ranks = static_cast<Rank>(m.cards.size());
     Meeting meeting;
     std::vector<Rank> members;
     net::messages::Branch branch{std::exchange(offer_, {}), {}};
+    const net::messages::ContextId own = branch.offer.number();
     for (const Card& card : m.cards) {
       Invitation invited;
       std::memcpy(&invited, card.data(), sizeof invited);
@@ -241,7 +247,9 @@ class MetGroups final : public Common {
       if (stops) (void)stops();  // breaks the communicator, if it is so
       return near_lost(members[static_cast<std::size_t>(r)]);
     };
-    return open({m.name, m.rank, ranks}, std::move(meeting), lost, std::move(branch));
+    auto opened = open({m.name, m.rank, ranks}, std::move(meeting), lost, std::move(branch));
+    if (!opened) before().member->withdraw(own);
+    return opened;
   }
 
   // Everybody's record is in the decision: nobody has to meet. If one of the members ends before they have shared their
@@ -264,8 +272,7 @@ class MetGroups final : public Common {
       const auto bytes = std::as_bytes(std::span(&own, 1));
       std::vector<std::uint8_t> payload(bytes.size());
       std::memcpy(payload.data(), bytes.data(), bytes.size());
-      std::function<bool(Rank)> ended;
-      if (near_ != nullptr) ended = [&](Rank r) { return near_ended(names[static_cast<std::size_t>(r)]); };
+      const auto ended = [&](Rank r) { return has_ended(names[static_cast<std::size_t>(r)]); };
       WEFT_TRY(const auto decision, member->decide(kShrink, payload, timeout_, ended, stops));
       Meeting meeting;
       std::vector<Rank> members;
@@ -299,8 +306,7 @@ class MetGroups final : public Common {
   Result<Agreement> agree(std::uint64_t bits) override {
     std::vector<std::uint8_t> payload(sizeof bits);
     std::memcpy(payload.data(), &bits, sizeof bits);
-    std::function<bool(Rank)> ended;
-    if (near_ != nullptr) ended = [this](Rank r) { return near_ended(r); };
+    const auto ended = [this](Rank r) { return has_ended(r); };
     auto decision = before().member->decide(kShrink + 1 + agreements_, payload, timeout_, ended, stops);
     // A call that found no quorum is repeated, with what it brought first.
     if (decision || (decision.error().code != Code::kNoQuorum && decision.error().code != Code::kAborted))
@@ -330,10 +336,11 @@ class MetGroups final : public Common {
       meeting.ranks[static_cast<std::size_t>(r)].ranks = ranks;
     }
   }
-  // Whether a rank of the old communicator, on this machine, has ended or left that one.
-  bool near_ended(Rank r) const {
-    const auto& endpoint = near_->endpoint;
-    return endpoint.is_near(r) && near_->near->wait_policy.has_ended()(endpoint.local(r));
+  // Whether a rank of the old communicator has ended or left that one, if it is on this machine, or never came to it.
+  bool has_ended(Rank r) const {
+    if (near_ != nullptr && near_->endpoint.is_near(r))
+      return near_->near->wait_policy.has_ended()(near_->endpoint.local(r));
+    return endpoint_.stays_away(r);
   }
   // As lost() and gone(), of a rank of the old communicator; of one on another machine only what has broken it.
   std::optional<Error> near_lost(Rank r) const {
@@ -352,7 +359,7 @@ class MetGroups final : public Common {
     return session_of(open_machines(origin_, place, std::move(meeting), std::move(lost), std::move(branch)));
   }
 
-  const net::messages::Endpoint& endpoint_;
+  net::messages::Endpoint& endpoint_;
   const std::chrono::milliseconds timeout_;
   const net::mixed::World* const near_;     // null: nobody is
   net::messages::Hub::Offer offer_;         // of a split
@@ -368,11 +375,11 @@ std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin,
   return std::make_unique<ShmGroups>(std::move(origin), world, std::move(machine));
 }
 
-std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::messages::World& world) {
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, net::messages::World& world) {
   return std::make_unique<MetGroups>(std::move(origin), world.endpoint, world.wait_policy.timeout());
 }
 
-std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::mixed::World& world) {
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, net::mixed::World& world) {
   return std::make_unique<MetGroups>(std::move(origin), world.far->endpoint, world.wait_policy.timeout(), &world);
 }
 

@@ -82,14 +82,18 @@ class Member {
   struct State {
     Fate fate = Fate::kSilent;
     std::optional<Broken> broken;  // as that rank knows it
+    bool withdrew = false;         // from the group that was asked for
   };
   // Of the calls that this rank makes, the latest of which are kept: a fingerprint of all up to that number, from 1.
   void note_call(std::uint64_t number, std::uint32_t chain);
   // What the processes of these ranks say of that call: the fingerprints of those that have made and still know it.
   std::vector<std::uint32_t> chains_at(std::uint32_t call, const std::vector<Rank>& ranks,
                                        std::chrono::milliseconds limit) const;
-  // Asks that rank's process.
-  State state_of(Rank rank, std::chrono::milliseconds limit) const;
+  // Asks that rank's process. `group`: as its rank named it to withdraw().
+  State state_of(Rank rank, std::chrono::milliseconds limit, std::uint32_t group = 0) const;
+  // This rank will not be in a group that others may have made of this communicator. `group`: a number of the rank's
+  // own, not 0.
+  void withdraw(std::uint32_t group);
 
  private:
   struct Shared;

@@ -120,6 +120,17 @@ TEST(Member, WhatBrokeTheCommunicatorIsKnownToAProcessThatDoesNothing) {
   EXPECT_EQ(all[0]->state_of(2, 60s).broken->cause, 3u);
 }
 
+TEST(Member, ARankThatHasWithdrawnFromAGroupSaysSoWhateverItsThreadDoes) {
+  const auto all = members(2);
+  EXPECT_FALSE(all[0]->state_of(1, 60s, 7).withdrew);
+  all[1]->withdraw(7);
+  all[1]->tell_broken({0, 3}, {});
+  const auto state = all[0]->state_of(1, 60s, 7);
+  EXPECT_TRUE(state.withdrew);
+  EXPECT_EQ(state.broken->culprit, 0);
+  EXPECT_FALSE(all[0]->state_of(1, 60s, 8).withdrew);
+}
+
 // Four MiB would be kept for each of 128 connections.
 TEST(Member, ABodyOfAStrangerIsNotRead) {
   const auto all = members(1);

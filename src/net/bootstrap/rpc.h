@@ -19,7 +19,7 @@ namespace weft::net::bootstrap {
 
 using Octets = std::vector<std::uint8_t>;
 
-enum class MessageKind : std::uint16_t { kAsk = 1, kPrepare, kAccept, kDecided, kBroken, kClaim, kCall };
+enum class MessageKind : std::uint16_t { kAsk = 1, kPrepare, kAccept, kDecided, kBroken, kClaim, kCall, kJoins };
 enum class MessageStatus : std::uint16_t {
   kAlive,
   kCalled,

@@ -16,8 +16,6 @@ constexpr std::chrono::milliseconds kOvertakenFor{15};  // messages without byte
 Rank rank_said(std::uint64_t value) {
   return value > std::uint64_t{std::numeric_limits<Rank>::max()} ? -1 : static_cast<Rank>(value) - 1;
 }
-const std::string kHasLeft = "it has left";  // the end of a peer that said goodbye
-constexpr std::chrono::milliseconds kAnswerTime{200};
 
 }  // namespace
 
@@ -34,6 +32,7 @@ bool Endpoint::arrived(Rank r, const Frame& f, const std::byte* at) {
   Stream& s = p.streams[f.strand];
   s.peer_took(f.taken);
   p.came += f.weight();
+  p.here = true;
   stirred_ |= hub_->shared();  // perhaps on the thread of another communicator
   bool head = f.kind == FrameKind::kSignal;
   if (f.kind == FrameKind::kData)
@@ -169,22 +168,6 @@ fabric::Cause Endpoint::fate_of(Rank r) {
   if (state.broken) note_broken(*state.broken);
   if (state.fate == Fate::kSilent && meeting_.parent) return fate_in_parent(r);
   return state.fate == Fate::kLeft ? fabric::Cause::kLeft : fabric::Cause::kDied;
-}
-
-// A process that lives and knows nothing of this group found the communicator broken that the group was split from.
-fabric::Cause Endpoint::fate_in_parent(Rank r) {
-  using Fate = bootstrap::Member::Fate;
-  const auto state = meeting_.parent->state_of(meeting_.in_parent[static_cast<std::size_t>(r)], kAnswerTime);
-  if (state.fate == Fate::kSilent || state.fate == Fate::kEnded) return fabric::Cause::kDied;
-  if (!state.broken) return fabric::Cause::kLeft;
-  const auto here = [&](Rank there) {
-    const auto& all = meeting_.in_parent;
-    const auto found = std::find(all.begin(), all.end(), there);
-    return found == all.end() ? -1 : static_cast<Rank>(found - all.begin());
-  };
-  if (const Rank culprit = here(state.broken->culprit); culprit >= 0)
-    note_broken({culprit, state.broken->cause, here(state.broken->finder), {}});
-  return fabric::Cause::kLeft;
 }
 
 bool Endpoint::has_left(Rank r) const { return end_of(r) == kHasLeft; }

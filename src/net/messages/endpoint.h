@@ -88,6 +88,8 @@ class Endpoint final : public Hub::User {
   std::optional<Part> part_of_sum(Rank from, int strand);
   // Is there a peer that has connected and not left?
   bool any_stays() const;
+  static constexpr std::chrono::milliseconds kAnswerTime{200};  // for a question to another process
+  static constexpr const char* kHasLeft = "it has left";        // the end of a peer that said goodbye
   static constexpr std::chrono::milliseconds kLately{200};  // how long what a peer said of its waiting holds, at least
 
   // --- for WaitPolicy ---
@@ -130,6 +132,9 @@ class Endpoint final : public Hub::User {
   void listen_to_member();
   // Whether a peer that cannot be waited for has ended or only left: asks its process. It may say more: see failure().
   fabric::Cause fate_of(Rank peer);
+  // Of a group that was split from a communicator: whether a peer of which nothing has come will never come to it, as
+  // the split has failed there. Asks its process now and then; see end_of() and failure() afterwards.
+  bool stays_away(Rank peer);
   // See exec::Executor. Thread: any.
   void say_why(const std::string& words);
   // Tells all ranks that the communicator is broken: those that are connected, and the processes of the others.
@@ -176,6 +181,9 @@ class Endpoint final : public Hub::User {
     std::uint64_t past_in = 0;
     std::uint64_t past = 0, past_weight = 0;  // its latest call that it said is behind this rank's; what it had sent
     std::optional<std::uint64_t> farewell;    // it has left; the weight of what it sent before
+    bool here = false, stays_away = false;    // a frame has come; none ever will
+    Clock::time_point absence_asked{};
+    std::chrono::milliseconds absence_pace{0};
   };
 
   // What comes from now on goes nowhere but into blocks: callers' memory is theirs again.
@@ -230,6 +238,7 @@ class Endpoint final : public Hub::User {
   bool signalled(Rank r, Stream& s);
   void handle_control(Rank r, const Frame& frame);
   fabric::Cause fate_in_parent(Rank r);
+  bool note_broken_parent(const bootstrap::Member::Broken& found);
   std::string by_words_of(const bootstrap::Member::Broken& found) const;
   void tell_processes(const Broken& by, bool all);
   Rank deviant_of(const Broken& by);
