@@ -308,9 +308,9 @@ class MetGroups final : public Common {
     std::memcpy(payload.data(), &bits, sizeof bits);
     const auto ended = [this](Rank r) { return has_ended(r); };
     auto decision = before().member->decide(kShrink + 1 + agreements_, payload, timeout_, ended, stops);
-    // A call that found no quorum is repeated, with what it brought first.
-    if (decision || (decision.error().code != Code::kNoQuorum && decision.error().code != Code::kAborted))
-      ++agreements_;
+    // A call that has decided nothing is repeated, with what it brought first.
+    const Code code = decision ? Code::kInternal : decision.error().code;
+    if (code != Code::kNoQuorum && code != Code::kAborted && code != Code::kNoResources) ++agreements_;
     if (!decision) return tl::make_unexpected(decision.error());
     std::uint64_t agreed = ~std::uint64_t{0};
     std::vector<Rank> members;

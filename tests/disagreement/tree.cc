@@ -220,9 +220,9 @@ class Way {
     }
   }
 
-  // A rank without descriptors can neither ask nor answer: an agreement would go on trying.
+  // Also of a rank without descriptors: it keeps one in reserve to ask with, and one to answer with.
   void agree(Group& g) {
-    if (!g.own || plan_.starved) return;
+    if (!g.own) return;
     const auto agreed = g.own->agree(~(std::uint64_t{1} << g.own->rank()));
     if (!agreed && lacks_quorum(g, agreed.error())) return;
     if (!agreed) return complain(g, "agree", agreed.error().message);

@@ -313,6 +313,11 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
   const Value value = search.run();
   search.say_coordinates(false);
   if (!value && search.stopped()) return failure(Code::kAborted, Blame::kOperation, "rank {}: interrupted", self.rank);
+  if (!value && search.cannot_ask())
+    return failure_of(self.rank, Code::kNoResources, Blame::kProcess,
+                      "rank {}: no file descriptor is left to ask the other ranks with; raise the limit (ulimit -n) or "
+                      "drop communicators, and call again",
+                      self.rank);
   if (!value) {
     const auto here = search.present();
     if (self.arbiter.family != 0)

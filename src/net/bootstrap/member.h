@@ -53,7 +53,8 @@ class Member {
   // rank gets the same decision, also one that calls later, as kLeftOut. Payloads have the same size on all ranks.
   // Errors: kLeftOut: decided without this rank, final; kNoQuorum: too few ranks are here, or the arbiter does not
   // answer; nothing is lost, the call can be repeated with the payload that was given first; kAborted: `stops` has said
-  // that the wait is to end, which it is asked all the time; likewise.
+  // that the wait is to end, which it is asked all the time; likewise. kNoResources: this process has had no descriptor
+  // left to ask with for `timeout`; likewise.
   Result<Decision> decide(std::uint32_t instance, const Octets& payload, std::chrono::milliseconds timeout,
                           const std::function<bool(Rank)>& has_ended = {}, const std::function<bool()>& stops = {});
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -69,6 +71,23 @@ TEST(Member, WhoComesTooLateIsLeftOutForGood) {
     EXPECT_EQ(ranks_of(*r), (std::vector<Rank>{0, 2}));
   }
   for (int again = 0; again < 2; ++again) EXPECT_EQ(decide(all, {1}, 500ms)[0].error().code, Code::kLeftOut);
+}
+
+TEST(Member, ProcessesThatHaveNoDescriptorLeftStillAgree) {
+  const auto all = members(3);
+  for (const auto& r : decide(all, {0, 1, 2}, 60s)) ASSERT_TRUE(r) << r.error().message;
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit none = before;
+  const UniqueFd next(dup(0));
+  none.rlim_cur = static_cast<rlim_t>(next.get() + 1);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto results = decide(all, {0, 1, 2}, 20s, 1);
+  setrlimit(RLIMIT_NOFILE, &before);
+  for (const auto& r : results) {
+    ASSERT_TRUE(r) << r.error().message;
+    EXPECT_EQ(ranks_of(*r), (std::vector<Rank>{0, 1, 2}));
+  }
 }
 
 TEST(Member, WithoutAQuorumNothingIsLost) {

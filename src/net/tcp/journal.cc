@@ -33,13 +33,14 @@ std::optional<Header> Wire::unfinished() const {
 
 void Wire::freeze() {
   if (attached()) reset("it is lost");
-  ended_ = true;
+  ended_ = frozen_ = true;
 }
 
 void Wire::hand_over(std::uint32_t received, Wire& to) {
   std::deque<Outgoing> queue;
   queue.swap(queue_);
   drop_queue();
+  frozen_ = false;
   for (Outgoing& out : queue) {
     const bool says_loss = (out.header.flags & kLost) != 0;
     const bool numbered = out.header.sequence != 0;

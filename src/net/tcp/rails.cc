@@ -164,7 +164,7 @@ void Sockets::lose(Rank peer, int lane, const std::string& why) {
   if (wire.attached()) epoll_ctl(epoll_, EPOLL_CTL_DEL, wire.fd(), nullptr);
   wire.freeze();
   own.lost = true;
-  std::erase(busy_, &wire);
+  note_busy(wire);
   std::erase(owing_, &wire);
   if (unfinished) receiver_.forget(peer, unfinished->context, unfinished->frame);
   over->report({.lane = static_cast<std::uint16_t>(lane), .before = own.losses, .received = received});

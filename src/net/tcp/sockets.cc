@@ -86,6 +86,9 @@ void Sockets::note_busy(Wire& wire) {
   if (!wire.idle() && std::find(busy_.begin(), busy_.end(), &wire) == busy_.end()) busy_.push_back(&wire);
 }
 
+// Nothing of it needs a look: what an ended connection carried is lost, what a frozen one did waits for another.
+bool Sockets::is_quiet(const Wire& wire) { return wire.frozen() ? wire.idle() : wire.ended() || wire.idle(); }
+
 // Also of a connection that has ended: nothing happens then.
 void Sockets::confirm() {
   for (Wire* wire : owing_) {
@@ -98,7 +101,8 @@ void Sockets::confirm() {
 Rank Sockets::unsettled(ContextId own) {
   confirm();
   if (rails_) find_silent();
-  std::erase_if(busy_, [](Wire* wire) { return wire->flush() || wire->ended(); });
+  for (Wire* wire : busy_) wire->flush();
+  std::erase_if(busy_, [](const Wire* wire) { return is_quiet(*wire); });
   const auto found = std::find_if(busy_.begin(), busy_.end(), [own](const Wire* wire) { return wire->carries(own); });
   return found == busy_.end() ? -1 : (*found)->peer();
 }
@@ -117,7 +121,7 @@ bool Sockets::reads_callers(Rank peer, ContextId own) const {
 // Part of such a frame may have been sent, so that nothing else can follow it.
 void Sockets::drop_callers(ContextId own) {
   std::erase_if(busy_, [&](Wire* wire) {
-    if (!wire->touches_callers(own) || (shared_ && wire->copy_callers(own, sealed_))) return false;
+    if (!wire->touches_callers(own) || ((shared_ || wire->frozen()) && wire->copy_callers(own, sealed_))) return false;
     wire->reset("a call of this rank has failed");
     return true;
   });
@@ -173,7 +177,7 @@ bool Sockets::pump_all() {
   confirm();
   if (rails_) find_silent();
   for (Wire* wire : busy_) wire->flush();
-  std::erase_if(busy_, [](Wire* wire) { return wire->idle() || wire->ended(); });
+  std::erase_if(busy_, [](const Wire* wire) { return is_quiet(*wire); });
   for (std::size_t i = 0; i < all_.size(); ++i)
     if (all_[i]->attached() && !all_[i]->ended()) moved |= drain(*all_[i]);
   return moved;

@@ -78,6 +78,7 @@ class Sockets final : public messages::Carrier {
   void find_silent();
   void settle_before_leaving(messages::Clock::time_point deadline);
   void note_busy(Wire& wire);
+  static bool is_quiet(const Wire& wire);
   void confirm();
 
   int lanes_;
@@ -96,7 +97,9 @@ class Sockets final : public messages::Carrier {
   std::vector<Way> ways_;                           // with rails
   messages::Clock::time_point looked_{};            // for silent connections
   std::vector<Wire*> all_;
-  std::vector<Wire*> busy_;   // with frames that the kernel has not taken, or the peer has not confirmed
+  // With frames that the kernel has not taken, or the peer has not confirmed, or that wait for another connection and
+  // read callers' memory meanwhile.
+  std::vector<Wire*> busy_;
   std::vector<Wire*> owing_;  // whose peers may wait for a confirmation
 };
 

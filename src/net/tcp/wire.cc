@@ -85,6 +85,7 @@ ssize_t Wire::write_failed() {
 
 void Wire::drop_queue() {
   queue_.clear();
+  frozen_ = false;
   gone_ = 0;
   if (pipe_) splicer_->give_back(std::move(pipe_));
 }
@@ -264,7 +265,7 @@ bool Wire::copy_callers(ContextId own, messages::Blocks& blocks) {
 
 bool Wire::carries(ContextId own) const {
   return std::any_of(queue_.begin(), queue_.end(), [&](const Outgoing& o) {
-    const bool waits = journal_ == nullptr || !o.all_sent() || o.reads_caller();
+    const bool waits = journal_ == nullptr || (!o.all_sent() && !frozen_) || o.reads_caller();
     return waits && (o.own == own || (o.header.flags & kBare) != 0);
   });
 }

@@ -51,8 +51,10 @@ class Wire {
             Contexts contexts = {});
   // False: something is left.
   bool flush();
-  // With a journal: nothing is to be sent, and no frame reads a caller's memory.
-  bool idle() const { return queue_.empty() || (journal_ != nullptr && !wants_output() && !touches_callers()); }
+  // With a journal: nothing is to be sent here, and no frame reads a caller's memory.
+  bool idle() const {
+    return queue_.empty() || (journal_ != nullptr && (frozen_ || !wants_output()) && !touches_callers());
+  }
   // Is something of this communicator under way?
   bool carries(ContextId own) const;
   bool wants_output() const { return queue_.size() > gone_; }
@@ -96,8 +98,10 @@ class Wire {
   std::uint32_t received() const { return frames_received_ - (in_payload_ ? 1 : 0); }
   // The header of the data frame of which a part has come.
   std::optional<Header> unfinished() const;
-  // The connection is lost: it is closed, its frames and those that follow wait for hand_over().
+  // The connection is lost: it is closed, its frames and those that follow wait for hand_over(). They may read callers'
+  // memory until then.
   void freeze();
+  bool frozen() const { return frozen_; }
   // Sends the frames after the first `received` over another wire; this one is as new.
   void hand_over(std::uint32_t received, Wire& to);
   // Gives up all frames: there is nobody to send them to.
@@ -169,7 +173,7 @@ class Wire {
   std::optional<bootstrap::Sealer> sealer_, opener_;  // of frames out and in, once it is attached
   std::unique_ptr<Pipe> pipe_;                        // while it holds a part of the next frame
   bootstrap::UniqueFd fd_;
-  bool ended_ = false, closed_ = false;
+  bool ended_ = false, closed_ = false, frozen_ = false;
   std::string end_reason_;
 
   std::uint32_t frames_sent_ = 0;
