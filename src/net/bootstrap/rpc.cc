@@ -189,7 +189,9 @@ struct Responder::Connection {
 };
 
 Responder::Responder(Handlers handlers)
-    : handlers_(std::move(handlers)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    : handlers_(std::move(handlers)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  (void)reserve();  // while there are descriptors
+}
 
 void Responder::start() {
   sigset_t all, before;  // signals are the program's
@@ -286,7 +288,8 @@ void Responder::run() {
         if (!advance(connections.back())) connections.back().fd.reset();
       }
     }
-    if (std::erase_if(connections, [](const Connection& c) { return !c.fd.open(); }) > 0) reserve_.refill();
+    std::erase_if(connections, [](const Connection& c) { return !c.fd.open(); });
+    reserve_.refill();
     if (watched[0].revents != 0) add_listeners(listeners);
   }
 }
