@@ -13,6 +13,7 @@
 #include "tests/connected_job.h"
 #include "weft/group.h"
 #include "weft/queue.h"
+#include "weft/transfer.h"
 
 namespace weft::disagreement {
 namespace {
@@ -182,6 +183,46 @@ class Way {
     }
   }
 
+  // The members read each other's memory by agents, whose metadata goes round in the group.
+  void transfer(Group& g, std::size_t count, bool by_network) {
+    if (!g.own || g.members.size() == 1 || plan_.starved) return;
+    Communicator& c = *g.own;
+    const Rank next = (c.rank() + 1) % c.ranks();
+    const auto bytes = static_cast<std::int64_t>(count + 1);
+    transfer::Options options{.name = fmt::format("rank {}", c.rank()), .only_network = by_network};
+    if (by_network) options.key = "a key of the tests", options.listen = "127.0.0.1:0";
+    auto agent = transfer::Agent::open(options);
+    if (!agent) return complain(g, "agent", agent.error().message);
+    const auto own = agent->allocate(bytes), to = agent->allocate(bytes);
+    const auto said = agent->metadata();
+    std::vector<std::uint8_t> card(4096), cards(card.size() * static_cast<std::size_t>(c.ranks()));
+    if (!own || !to || !said || said->size() > card.size() - 2) return complain(g, "agent", "no memory or metadata");
+    std::fill_n(own->data, bytes, static_cast<std::byte>(c.rank() + step_));
+    card[0] = static_cast<std::uint8_t>(said->size() >> 8), card[1] = static_cast<std::uint8_t>(said->size());
+    std::ranges::copy(*said, card.begin() + 2);
+    if (const Status s = c.all_gather<std::uint8_t>(card, cards); !s) return judge(g, "all_gather", s.error());
+    const std::uint8_t* const theirs = &cards[card.size() * static_cast<std::size_t>(next)];
+    const std::size_t length = std::size_t{theirs[0]} << 8 | theirs[1];
+    const std::string wrong = read_from(*agent, *to, {reinterpret_cast<const char*>(theirs + 2), length});
+    const bool same = std::all_of(to->data, to->data + bytes,
+                                  [&](std::byte b) { return b == static_cast<std::byte>(next + step_); });
+    if (!wrong.empty() && !(doomed(g) && g.members[static_cast<std::size_t>(next)] == plan_.victim))
+      return complain(g, "read", wrong);
+    if (wrong.empty() && !same) return complain(g, "read", "other bytes");
+    if (const Status s = c.barrier(); !s) judge(g, "barrier", s.error());
+  }
+  static std::string read_from(transfer::Agent& agent, const transfer::Registration& to, std::string_view metadata) {
+    const auto peer = agent.load(metadata);
+    if (!peer) return peer.error().message;
+    const transfer::Rows all{.region = to.region, .bytes = to.bytes}, first{.region = 0, .bytes = to.bytes};
+    const auto local = agent.prepare("", std::span(&all, 1)), remote = agent.prepare(*peer, std::span(&first, 1));
+    if (!local || !remote) return local ? remote.error().message : local.error().message;
+    auto request = agent.make(transfer::Op::kRead, *local, *remote, {.deadline = 20s});
+    if (!request) return request.error().message;
+    if (const Status s = agent.post(*request); !s) return s.error().message;
+    return agent.wait(*request) == transfer::State::kDone ? "" : request->error().message;
+  }
+
   // Groups of two threads at once; their errors are judged afterwards.
   void both(Group& g, Group& other, std::size_t count) {
     if (&g == &other || !g.own || !other.own) {
@@ -275,7 +316,9 @@ class Way {
     std::uint64_t kinds = 0;
     for (Rank r = 0; r < plan_.ranks; ++r)
       if (const std::uint64_t kind = below(4); r == self_) kinds = kind;
-    switch (below(11)) {
+    switch (below(12)) {
+      case 11:
+        return transfer(g, count, root % 2 == 0);
       case 0:
         return broadcast(g, count, root);
       case 1:
