@@ -201,8 +201,8 @@ class ThreadGroups final : public Common {
 class MetGroups final : public Common {
  public:
   // `near`: those of the old communicator whose fate can be known without asking, if there are such.
-  MetGroups(std::shared_ptr<const Origin> origin, net::messages::Endpoint& endpoint,
-            std::chrono::milliseconds timeout, const net::mixed::World* near = nullptr)
+  MetGroups(std::shared_ptr<const Origin> origin, net::messages::Endpoint& endpoint, std::chrono::milliseconds timeout,
+            const net::mixed::World* near = nullptr)
       : Common(std::move(origin)), endpoint_(endpoint), timeout_(timeout), near_(near) {}
 
   // The group uses the connections of the old communicator: it is known there by a number.

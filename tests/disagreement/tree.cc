@@ -204,8 +204,8 @@ class Way {
     const std::uint8_t* const theirs = &cards[card.size() * static_cast<std::size_t>(next)];
     const std::size_t length = std::size_t{theirs[0]} << 8 | theirs[1];
     const std::string wrong = read_from(*agent, *to, {reinterpret_cast<const char*>(theirs + 2), length});
-    const bool same = std::all_of(to->data, to->data + bytes,
-                                  [&](std::byte b) { return b == static_cast<std::byte>(next + step_); });
+    const bool same =
+        std::all_of(to->data, to->data + bytes, [&](std::byte b) { return b == static_cast<std::byte>(next + step_); });
     if (!wrong.empty() && !(doomed(g) && g.members[static_cast<std::size_t>(next)] == plan_.victim))
       return complain(g, "read", wrong);
     if (wrong.empty() && !same) return complain(g, "read", "other bytes");

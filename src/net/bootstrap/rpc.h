@@ -66,8 +66,8 @@ struct Answer {
 std::vector<Answer> exchange(const Key& key, const Message& request, std::span<const Address> at,
                              std::span<const Rank> to, std::chrono::milliseconds limit);
 
-// A descriptor in reserve: a process that has used up all that it may have open still asks and answers, one request at a
-// time. Thread: one at a time.
+// A descriptor in reserve: a process that has used up all that it may have open still asks and answers, one request at
+// a time. Thread: one at a time.
 class Reserve {
  public:
   Reserve() { refill(); }

@@ -44,7 +44,7 @@ bool Endpoint::stays_away(Rank r) {
   }
   const Rank there = meeting_.in_parent[static_cast<std::size_t>(r)];
   const auto state = meeting_.parent->state_of(there, kAnswerTime, places_.numbers[static_cast<std::size_t>(r)]);
-  const bool ended_unseen = state.fate == Fate::kEnded && !is_attached(r);  // else its connection's end tells it
+  const bool ended_unseen = state.fate == Fate::kEnded && !is_attached(r);  // else its connection reports it
   if (!state.withdrew && !ended_unseen) return false;
   {
     const auto guard = hub_->guard();

@@ -85,9 +85,8 @@ Bytes Share::deallocate(void* memory) {
 
 void Share::withdraw(std::uint32_t offer, Rank culprit, fabric::Cause cause) {
   const std::uint64_t why = std::uint64_t{static_cast<std::uint32_t>(cause)} << memory::kCauseShift;
-  mapping_->segment.block(rank_)
-      .withdrawn[withdrawn_++ % memory::kWithdrawn]
-      .store(std::uint64_t{offer} << 32 | why | static_cast<std::uint64_t>(culprit + 1), std::memory_order_release);
+  mapping_->segment.block(rank_).withdrawn[withdrawn_++ % memory::kWithdrawn].store(
+      std::uint64_t{offer} << 32 | why | static_cast<std::uint64_t>(culprit + 1), std::memory_order_release);
 }
 
 std::optional<Share::Withdrawal> Share::withdrawn(Rank rank, std::uint32_t offer) const {

@@ -315,15 +315,14 @@ namespace {
 std::function<std::optional<memory::WaitPolicy::Broken>(Rank)> withdrawals(std::shared_ptr<Share> share,
                                                                            memory::Segment segment,
                                                                            std::vector<Offer> offers) {
-  return [share = std::move(share), segment, offers = std::move(offers)](
-             Rank r) -> std::optional<memory::WaitPolicy::Broken> {
+  return [share = std::move(share), segment,
+          offers = std::move(offers)](Rank r) -> std::optional<memory::WaitPolicy::Broken> {
     const Offer& offer = offers[static_cast<std::size_t>(r)];
     if (!is_absent(segment, r)) return std::nullopt;
     const auto found = share->withdrawn(offer.holder, offer.number);
     if (!found) return std::nullopt;
     for (std::size_t i = 0; i < offers.size(); ++i)
-      if (offers[i].holder == found->culprit)
-        return memory::WaitPolicy::Broken{static_cast<Rank>(i), found->cause, r};
+      if (offers[i].holder == found->culprit) return memory::WaitPolicy::Broken{static_cast<Rank>(i), found->cause, r};
     return memory::WaitPolicy::Broken{r, fabric::Cause::kLeft, r};
   };
 }

@@ -60,8 +60,8 @@ struct World {
   // The group of the last offer() does not come about on this rank: others, who may have seen the offer, read why.
   void withdraw();
   // This rank in the group of those who made the offers, as `rank` of them: in the room of the first that has enough.
-  // It does not wait for the others: a rank that never comes is noticed as one that dies, or reads as withdrawn. Null: nobody has enough, so
-  // attach().
+  // It does not wait for the others: a rank that never comes is noticed as one that dies, or reads as withdrawn. Null:
+  // nobody has enough, so attach().
   std::unique_ptr<World> move(std::span<const Offer> offers, Rank rank, const memory::WaitPolicy::Limits& limits);
 
   const std::shared_ptr<Share> share;
