@@ -14,7 +14,7 @@ TORCH ?= 2.13.0
 TORCH_FOLDER := build/torch$(if $(filter-out 2.13.0,$(TORCH)),-$(TORCH))
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan check format peers nccl-header nvshmem-header bare-debian soak disagreements dumps deaths strangers fuzz chaos deb dist dist-check slurm reference s3 python torch consumers site web clean help setup configure
+.PHONY: all demo test dev tsan sanitizers check format peers nccl-header nvshmem-header bare-debian soak disagreements trees dumps deaths strangers fuzz chaos deb dist dist-check slurm reference s3 python torch consumers site web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -31,6 +31,9 @@ dev: setup ## build and test with AddressSanitizer and UBSan, in build-dev
 
 tsan: setup ## build and test with ThreadSanitizer, in build-tsan
 	$(NO_RANDOM_LAYOUT) cmake --workflow --preset tsan
+
+sanitizers: setup ## tests of net, api, transfers and stores under AddressSanitizer, then ThreadSanitizer (SANITIZERS="--minutes N address")
+	scripts/check-sanitizers $(SANITIZERS)
 
 check: ## the checks of style that CI runs besides the tests
 	scripts/check-format
@@ -69,6 +72,10 @@ soak: configure ## a million checked collectives at random, with ranks that die 
 disagreements: configure ## ten thousand random disagreements between ranks (DISAGREEMENTS="--cases N --seed S")
 	cmake --build --preset release --target weft_disagreement
 	build/weft_disagreement $(DISAGREEMENTS)
+
+trees: configure ## two thousand random programs of communicators: groups of groups, all calls, deaths (TREES="--cases N --seed S")
+	cmake --build --preset release --target weft_disagreement
+	build/weft_disagreement --trees 1 --cases 2000 $(TREES)
 
 deaths: configure ## two thousand random cases whose ranks are killed, exit, leave, abort, stop, recover (DEATHS="--cases N --seed S")
 	cmake --build --preset release --target weft_disagreement

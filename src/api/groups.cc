@@ -111,6 +111,8 @@ class ShmGroups final : public Common {
     return card;
   }
 
+  void withdraw() override { world_.withdraw(); }
+
   // Inside the segment where there is room, else in one of their own.
   Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
     std::vector<net::shm::Offer> offers(m.cards.size());
@@ -199,47 +201,55 @@ class ThreadGroups final : public Common {
 class MetGroups final : public Common {
  public:
   // `near`: those of the old communicator whose fate can be known without asking, if there are such.
-  MetGroups(std::shared_ptr<const Origin> origin, const net::messages::Endpoint& endpoint,
-            std::chrono::milliseconds timeout, const net::mixed::World* near = nullptr)
+  MetGroups(std::shared_ptr<const Origin> origin, net::messages::Endpoint& endpoint, std::chrono::milliseconds timeout,
+            const net::mixed::World* near = nullptr)
       : Common(std::move(origin)), endpoint_(endpoint), timeout_(timeout), near_(near) {}
 
-  // Opens the socket at which the group will find this rank.
+  // The group uses the connections of the old communicator: it is known there by a number.
   Result<Card> offer() override {
-    Record own = before().ranks[static_cast<std::size_t>(endpoint_.rank())];
-    own.data.port = 0;
-    own.aggregation_port = 0;
-    WEFT_TRY(listener_, listen_on(own));
-    own.data.port = net::bootstrap::local_address(listener_.get()).port;
+    offer_ = net::messages::Hub::offer(endpoint_.hub());
+    Invitation own{before().ranks[static_cast<std::size_t>(endpoint_.rank())], offer_.number()};
+    own.record.aggregation_port = 0;
     Card card{};
     static_assert(sizeof own <= sizeof card);
     std::memcpy(card.data(), &own, sizeof own);
     return card;
   }
 
-  // Ranks that have this offer would wait for this rank at the socket.
-  void withdraw() override { listener_.reset(); }
+  // Ranks that have this offer read that the group has gone, whether or not this rank is in a call.
+  void withdraw() override {
+    before().member->withdraw(offer_.number());
+    offer_ = {};
+  }
 
   Result<std::shared_ptr<session::Session>> join(const Membership& m) override {
     const auto ranks = static_cast<Rank>(m.cards.size());
     Meeting meeting;
     std::vector<Rank> members;
+    net::messages::Branch branch{std::exchange(offer_, {}), {}};
+    const net::messages::ContextId own = branch.offer.number();
     for (const Card& card : m.cards) {
-      Record& record = meeting.ranks.emplace_back();
-      std::memcpy(&record, card.data(), sizeof record);
-      members.push_back(record.rank);
+      Invitation invited;
+      std::memcpy(&invited, card.data(), sizeof invited);
+      meeting.ranks.push_back(invited.record);
+      members.push_back(invited.record.rank);
+      branch.places.ranks.push_back(endpoint_.in_hub(invited.record.rank));
+      branch.places.numbers.push_back(invited.context);
     }
     number(meeting, ranks);
     meeting.key =
         net::bootstrap::mac(before().key, {{reinterpret_cast<const std::uint8_t*>(m.secret.data()), m.secret.size()}});
     meeting.name = m.secret;
     meeting.log = origin_->log;
-    meeting.listener = std::move(listener_);
     meeting.parent = before().member;
     meeting.in_parent = members;
-    return open({m.name, m.rank, ranks}, std::move(meeting), [&](Rank r) {
+    const auto lost = [&](Rank r) {
       if (stops) (void)stops();  // breaks the communicator, if it is so
       return near_lost(members[static_cast<std::size_t>(r)]);
-    });
+    };
+    auto opened = open({m.name, m.rank, ranks}, std::move(meeting), lost, std::move(branch));
+    if (!opened) before().member->withdraw(own);
+    return opened;
   }
 
   // Everybody's record is in the decision: nobody has to meet. If one of the members ends before they have shared their
@@ -262,8 +272,7 @@ class MetGroups final : public Common {
       const auto bytes = std::as_bytes(std::span(&own, 1));
       std::vector<std::uint8_t> payload(bytes.size());
       std::memcpy(payload.data(), bytes.data(), bytes.size());
-      std::function<bool(Rank)> ended;
-      if (near_ != nullptr) ended = [&](Rank r) { return near_ended(names[static_cast<std::size_t>(r)]); };
+      const auto ended = [&](Rank r) { return has_ended(names[static_cast<std::size_t>(r)]); };
       WEFT_TRY(const auto decision, member->decide(kShrink, payload, timeout_, ended, stops));
       Meeting meeting;
       std::vector<Rank> members;
@@ -297,12 +306,11 @@ class MetGroups final : public Common {
   Result<Agreement> agree(std::uint64_t bits) override {
     std::vector<std::uint8_t> payload(sizeof bits);
     std::memcpy(payload.data(), &bits, sizeof bits);
-    std::function<bool(Rank)> ended;
-    if (near_ != nullptr) ended = [this](Rank r) { return near_ended(r); };
+    const auto ended = [this](Rank r) { return has_ended(r); };
     auto decision = before().member->decide(kShrink + 1 + agreements_, payload, timeout_, ended, stops);
-    // A call that found no quorum is repeated, with what it brought first.
-    if (decision || (decision.error().code != Code::kNoQuorum && decision.error().code != Code::kAborted))
-      ++agreements_;
+    // A call that has decided nothing is repeated, with what it brought first.
+    const Code code = decision ? Code::kInternal : decision.error().code;
+    if (code != Code::kNoQuorum && code != Code::kAborted && code != Code::kNoResources) ++agreements_;
     if (!decision) return tl::make_unexpected(decision.error());
     std::uint64_t agreed = ~std::uint64_t{0};
     std::vector<Rank> members;
@@ -316,6 +324,11 @@ class MetGroups final : public Common {
   }
 
  private:
+  // What a rank's card says: who it is, and the group's number on its connections.
+  struct Invitation {
+    Record record;
+    net::messages::ContextId context = 0;
+  };
   const Meeting& before() const { return endpoint_.meeting(); }
   static void number(Meeting& meeting, Rank ranks) {
     for (Rank r = 0; r < ranks; ++r) {
@@ -323,10 +336,11 @@ class MetGroups final : public Common {
       meeting.ranks[static_cast<std::size_t>(r)].ranks = ranks;
     }
   }
-  // Whether a rank of the old communicator, on this machine, has ended or left that one.
-  bool near_ended(Rank r) const {
-    const auto& endpoint = near_->endpoint;
-    return endpoint.is_near(r) && near_->near->wait_policy.has_ended()(endpoint.local(r));
+  // Whether a rank of the old communicator has ended or left that one, if it is on this machine, or never came to it.
+  bool has_ended(Rank r) const {
+    if (near_ != nullptr && near_->endpoint.is_near(r))
+      return near_->near->wait_policy.has_ended()(near_->endpoint.local(r));
+    return endpoint_.stays_away(r);
   }
   // As lost() and gone(), of a rank of the old communicator; of one on another machine only what has broken it.
   std::optional<Error> near_lost(Rank r) const {
@@ -337,17 +351,19 @@ class MetGroups final : public Common {
     return gone(*near_->near, near_->endpoint.local(r), r);
   }
   // A group inside one machine needs no sockets. `lost`: of its ranks; asked only where some are near.
-  Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting, net::shm::LostRank lost) {
+  Result<std::shared_ptr<session::Session>> open(const Place& place, Meeting meeting, net::shm::LostRank lost,
+                                                 Branch branch = {}) {
     if (near_ == nullptr) lost = {};
     if (!sends_only(origin_->transport) && meeting.one_machine())
       return session_of(open_shm(origin_, place, meeting.name, std::move(lost)));
-    return session_of(open_machines(origin_, place, std::move(meeting), std::move(lost)));
+    return session_of(open_machines(origin_, place, std::move(meeting), std::move(lost), std::move(branch)));
   }
 
-  const net::messages::Endpoint& endpoint_;
+  net::messages::Endpoint& endpoint_;
   const std::chrono::milliseconds timeout_;
-  const net::mixed::World* const near_;                // null: nobody is
-  net::bootstrap::UniqueFd listener_, next_listener_;  // of a split, of survivors
+  const net::mixed::World* const near_;     // null: nobody is
+  net::messages::Hub::Offer offer_;         // of a split
+  net::bootstrap::UniqueFd next_listener_;  // of survivors
   bool shrunk_ = false;
   std::uint32_t agreements_ = 0;
 };
@@ -359,11 +375,11 @@ std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin,
   return std::make_unique<ShmGroups>(std::move(origin), world, std::move(machine));
 }
 
-std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::messages::World& world) {
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, net::messages::World& world) {
   return std::make_unique<MetGroups>(std::move(origin), world.endpoint, world.wait_policy.timeout());
 }
 
-std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::mixed::World& world) {
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, net::mixed::World& world) {
   return std::make_unique<MetGroups>(std::move(origin), world.far->endpoint, world.wait_policy.timeout(), &world);
 }
 

@@ -8,8 +8,8 @@ namespace weft::api {
 
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, net::shm::World& world,
                                            std::shared_ptr<const cost::MachineView> machine);
-std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::messages::World& world);
-std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::mixed::World& world);
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, net::messages::World& world);
+std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, net::mixed::World& world);
 std::unique_ptr<session::Groups> groups_of(std::shared_ptr<const Origin> origin, const net::threads::World& world,
                                            std::shared_ptr<const cost::MachineView> machine);
 

@@ -109,9 +109,14 @@ net::tcp::ZeroCopy zero_copy_of(const env::Settings& settings) {
   return settings.zero_copy == "on" ? ZeroCopy::kAlways : ZeroCopy::kNever;
 }
 
-// Opens the transport between machines.
+// Opens the transport between machines, or a branch of it.
 Result<std::unique_ptr<net::messages::World>> open_across(const Origin& origin, net::bootstrap::Meeting meeting,
-                                                          Rank rank, net::messages::WaitPolicy::Limits limits) {
+                                                          Rank rank, net::messages::WaitPolicy::Limits limits,
+                                                          Branch branch) {
+  if (branch) {
+    const auto can = origin.ucx != nullptr ? net::ucx::capabilities() : net::tcp::capabilities();
+    return std::make_unique<net::messages::World>(can, std::move(meeting), rank, limits, std::move(*branch));
+  }
   if (origin.ucx != nullptr && meeting.sealing().on())
     return bad_input("WEFT_SECURE={}: only tcp protects what it carries, and this is {}; use transport tcp or shm+tcp",
                      word(meeting.sealing().protection), origin.transport);
@@ -213,8 +218,8 @@ Result<Opened> open_in_segment(std::shared_ptr<const Origin> origin, const Place
   return Opened{std::move(session), "shm", std::move(machine), shm};
 }
 
-Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place,
-                             net::bootstrap::Meeting meeting) {
+Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
+                             Branch branch) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
   const bool here = meeting.one_machine();
   const auto look = [ranks_per_node, here, ranks = place.ranks](const Origin& agreed) {
@@ -222,7 +227,7 @@ Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& 
   };
   WEFT_TRY(Machine machine, look(*origin));
   const auto limits = message_limits_of(origin->settings, ranks_beside(meeting, place.rank), *machine);
-  WEFT_TRY(auto world, open_across(*origin, std::move(meeting), place.rank, limits));
+  WEFT_TRY(auto world, open_across(*origin, std::move(meeting), place.rank, limits, std::move(branch)));
   net::messages::World* const messages = world.get();
   const std::string transport = across(origin->transport);
   WEFT_TRY(auto session,
@@ -231,7 +236,7 @@ Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& 
 }
 
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
-                          net::shm::LostRank lost) {
+                          net::shm::LostRank lost, Branch branch) {
   const Rank ranks_per_node = per_machine(meeting.ranks);
   const auto look = [ranks_per_node, machines = place.ranks / ranks_per_node](const Origin& agreed) {
     return shared(these_machines(agreed.rates, carrier_across(agreed), machines, ranks_per_node));
@@ -245,7 +250,7 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
   limits.spins = std::min(limits.spins, kBriefly);
   const char* const transport = origin->ucx != nullptr ? "shm+ucx" : "shm+tcp";
   const auto open_far = [&](net::bootstrap::Meeting met, Rank rank) {
-    return open_across(*origin, std::move(met), rank, limits);
+    return open_across(*origin, std::move(met), rank, limits, std::move(branch));
   };
   WEFT_TRY(auto world, net::mixed::open(std::move(meeting), place.rank,
                                         {.name = transport,
@@ -260,12 +265,12 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
 }
 
 Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
-                             net::shm::LostRank lost) {
+                             net::shm::LostRank lost, Branch branch) {
   std::set<net::bootstrap::Digest> machines;
   for (const auto& rank : meeting.ranks) machines.insert(rank.node);
   if (sends_only(origin->transport) || machines.size() == meeting.ranks.size())
-    return open_messages(std::move(origin), place, std::move(meeting));
-  return open_mixed(std::move(origin), place, std::move(meeting), std::move(lost));
+    return open_messages(std::move(origin), place, std::move(meeting), std::move(branch));
+  return open_mixed(std::move(origin), place, std::move(meeting), std::move(lost), std::move(branch));
 }
 
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "api/calibrate/cache.h"
@@ -69,15 +70,18 @@ Result<Opened> open_in_segment(std::shared_ptr<const Origin> origin, const Place
                                std::unique_ptr<net::shm::World> world,
                                std::shared_ptr<const cost::MachineView> machine);
 // Over TCP or UCX, whichever is to join machines, with those who have met. Errors: see net::ucx::open.
-Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting);
+// `branch`: of a group that uses its parent's connections.
+using Branch = std::optional<net::messages::Branch>;
+Result<Opened> open_messages(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
+                             Branch branch = {});
 // Over shared memory with the ranks of this machine, as above with the others. Errors: also see net::shm::attach for
 // `lost`.
 Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
-                          net::shm::LostRank lost = {});
+                          net::shm::LostRank lost = {}, Branch branch = {});
 // Those of several machines who have met: mixed where a machine has more than one of them, unless `transport` is tcp or
 // ucx.
 Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
-                             net::shm::LostRank lost = {});
+                             net::shm::LostRank lost = {}, Branch branch = {});
 // One of those who have met, by the transport that is forced or fits. `log`: null: it opens its own. Errors (bad
 // input): shm across machines, no UCX; ranks of different transports; of Log::open.
 Result<Opened> open_met(const env::Settings& settings, const calibrate::Rates& rates, const std::string& transport,

@@ -7,6 +7,7 @@
 
 #include "net/ucx/ucx.h"
 #include "tests/disagreement/case.h"
+#include "tests/disagreement/tree.h"
 
 namespace weft::disagreement {
 namespace {
@@ -49,8 +50,22 @@ TEST_P(Disagreement, IsAnErrorAndNeverAWrongResult) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Over, Disagreement,
-                         testing::Values(Share{Over::kThreads, 500}, Share{Over::kShm, 250}, Share{Over::kTcp, 200},
+                         testing::Values(Share{Over::kThreads, 950}, Share{Over::kShm, 250}, Share{Over::kTcp, 200},
                                          Share{Over::kMixed, 250}, Share{Over::kUcx, 20}),
+                         name_of);
+
+class Trees : public testing::TestWithParam<Share> {};
+
+TEST_P(Trees, OfCommunicatorsAreWhatTheirProgramSaysThroughDeathsAndDrops) {
+  if (GetParam().over == Over::kUcx && !net::ucx::available()) GTEST_SKIP() << "no UCX here";
+  const std::uint64_t first = first_seed();
+  for (int i = 0; i < GetParam().cases; ++i)
+    ASSERT_EQ(live_tree(first + static_cast<std::uint64_t>(i), GetParam().over).wrong, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, Trees,
+                         testing::Values(Share{Over::kShm, 60}, Share{Over::kTcp, 40}, Share{Over::kMixed, 40},
+                                         Share{Over::kUcx, 5}),
                          name_of);
 
 class Deaths : public testing::TestWithParam<Share> {};

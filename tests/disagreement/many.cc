@@ -1,5 +1,7 @@
 #include "tests/disagreement/many.h"
 
+#include "tests/disagreement/tree.h"
+
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -88,7 +90,7 @@ class Worker {
     const auto seed = static_cast<std::uint64_t>(many_.seed + i);
     self_.began_ms = now_ms(), self_.seed = many_.seed + i;
     const Case c = many_.deaths ? Case::draw_with_deaths(seed, over) : Case::draw(seed, over);
-    const Verdict v = many_.deaths ? live_in_processes(c) : live(c);
+    const Verdict v = many_.trees ? live_tree(seed, over) : many_.deaths ? live_in_processes(c) : live(c);
     shared_.differing += c.agrees ? 0 : 1, shared_.mismatched += v.mismatched ? 1 : 0;
     shared_.explained += v.explained ? 1 : 0, shared_.by_timeout += v.by_timeout ? 1 : 0;
     if (++self_.done == kWarmUp)
@@ -96,7 +98,7 @@ class Worker {
     if (v.wrong.empty()) return;
     ++shared_.wrong;
     if (!many_.keep_going) shared_.stop = true;
-    std::string text = fmt::format("{}\n  wrong: {}\n", c.text(), v.wrong);
+    std::string text = fmt::format("{}\n  wrong: {}\n", many_.trees ? "" : c.text(), v.wrong);
     for (std::size_t r = 0; r < v.said.size(); ++r) text += fmt::format("  rank {} said: {}\n", r, v.said[r]);
     fmt::print("{}", text);
     std::fflush(stdout);

@@ -14,6 +14,7 @@ struct Many {
   std::int64_t seed = 1;      // of the first case; the others' follow
   std::vector<Over> over;     // the cases take turns
   bool deaths = false;        // ranks are processes that end or are stopped
+  bool trees = false;         // programs of communicators, see tree.h
   bool keep_going = false;    // after a case whose answers were not allowed
   int jobs = 1;               // processes that share the cases; most of a case is waiting
   std::int64_t hang_s = 120;  // a case that takes longer hangs

@@ -22,8 +22,10 @@ void require(bool holds, const char* what) {
 
 class Peer final : public net::messages::Receiver {
  public:
-  std::byte* place(Rank, const net::messages::Frame& f) override { return streams_[f.strand].place(f, blocks_); }
-  bool arrived(Rank, const net::messages::Frame& f, const std::byte* at) override {
+  std::byte* place(Rank, net::messages::ContextId, const net::messages::Frame& f) override {
+    return streams_[f.strand].place(f, blocks_);
+  }
+  bool arrived(Rank, net::messages::ContextId, const net::messages::Frame& f, const std::byte* at) override {
     using Kind = net::messages::FrameKind;
     net::messages::Stream& s = streams_[f.strand];
     s.peer_took(f.taken);

@@ -20,6 +20,9 @@ struct Field {
 constexpr Field kCollective{0, 5}, kType{5, 5}, kOp{10, 4}, kProtocol{14, 3}, kChannels{17, 8}, kRoot{25, 20},
     kAlgorithm{45, 19};
 
+constexpr std::uint64_t kFirstInside = 24;
+static_assert(kFirstInside >= std::size(schedule::kCollectives));
+
 std::uint64_t number_of(std::string_view algorithm) { return std::hash<std::string_view>{}(algorithm); }
 
 std::string algorithm_of(const fabric::Description& d, Collective collective) {
@@ -46,11 +49,22 @@ fabric::Description describe(const Request& r, const schedule::Plan& plan) {
                     kAlgorithm.put(number_of(plan.algorithm->name))};
 }
 
-// A barrier has no elements: its count is free.
-fabric::Description finalize_of(fabric::Description barrier) { return {.count = 1, .fields = barrier.fields}; }
+std::string_view name(Inside call) {
+  constexpr std::string_view kNames[] = {"", "finalize", "split", "grow"};
+  return kNames[static_cast<std::size_t>(call)];
+}
+
+// A barrier has no elements: its count is free. Others have a number behind those of collectives.
+fabric::Description inside(Inside call, std::uint64_t count, fabric::Description collective) {
+  if (call == Inside::kFinalize) return {.count = 1, .fields = collective.fields};
+  return {.count = count, .fields = kCollective.put(kFirstInside + static_cast<std::uint64_t>(call))};
+}
 
 std::string text_of(const fabric::Description& d) {
   const auto number = kCollective.of(d);
+  if (number == kFirstInside + static_cast<std::uint64_t>(Inside::kSplit)) return "split";
+  if (number == kFirstInside + static_cast<std::uint64_t>(Inside::kGrow))
+    return fmt::format("grow to {} ranks", d.count);
   if (number >= std::size(schedule::kCollectives)) return "an unknown collective";
   const auto collective = static_cast<Collective>(number);
   const std::string name(schedule::name(collective));

@@ -44,10 +44,7 @@ Status Session::drain() {
 Status Session::finalize() {
   WEFT_CHECK(drain());
   WEFT_CHECK(finish_tagged());
-  finalizing_ = true;
-  const Status met = run({.collective = Collective::kBarrier});
-  finalizing_ = false;
-  WEFT_CHECK(met);
+  WEFT_CHECK(run_inside(Inside::kFinalize, 0, {.collective = Collective::kBarrier}));
   point_to_point().read_all();
   if (const auto peer = point_to_point().unexpected_from()) {
     const Status failed =
@@ -101,6 +98,10 @@ Error Session::in_context(const Order& o, Error error) const {
   if (o.request == nullptr) {
     error.message = fmt::format("rank {}: exchange #{} ({} transfers): {}", executor_->rank(), o.number,
                                 o.transfers.size(), error.message);
+    return error;
+  }
+  if (within_ != Inside::kNothing) {
+    error.message = fmt::format("rank {}: {} #{}: {}", executor_->rank(), name(within_), o.number, error.message);
     return error;
   }
   error.message =

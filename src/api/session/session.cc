@@ -77,7 +77,7 @@ void add_empty_messages(schedule::Program& program, const Task& task, protocol::
 }
 
 // Equal only if all calls so far were: what differs once never becomes equal again.
-constexpr std::uint64_t kFinalizes = 0x66696e616c697a65;  // "finalize"; any number that no signature is likely to be
+constexpr std::uint64_t kInside = 0x66696e616c697a65;  // any number that no signature is likely to be
 
 std::uint64_t chained(std::uint64_t chain, std::uint64_t signature) {
   const std::uint64_t mixed = (chain ^ signature) * 0x9e3779b97f4a7c15u;
@@ -289,9 +289,9 @@ bool Session::begin(const Order& o) {
       call.in = copies_.in();
       call.out = copies_.out(prepared.buffers);
     }
-    if (finalizing_) [[unlikely]] {
-      chain_ = chained(chain_, kFinalizes);
-      call.description = finalize_of(call.description);
+    if (within_ != Inside::kNothing) [[unlikely]] {
+      chain_ = chained(chain_, kInside + static_cast<std::uint64_t>(within_) + (within_count_ << 8));
+      call.description = inside(within_, within_count_, call.description);
     }
     call.signature = chain_ = chained(chain_, prepared.call.signature);
     if (prepared.op == ReduceOp::kPremulSum) call.scale = o.request->scalar;

@@ -12,6 +12,7 @@
 
 #include "api/session/access.h"
 #include "api/session/asymmetric_fence.h"
+#include "api/session/description.h"
 #include "api/session/fusion.h"
 #include "api/session/groups.h"
 #include "api/session/point_to_point.h"
@@ -227,6 +228,8 @@ class Session {
   }
   // Waits for all that was started.
   Status drain();
+  // A collective of another call; started operations come first. See inside().
+  Status run_inside(Inside call, std::uint64_t count, const Request& request);
   Status gather(std::span<const std::byte> mine, std::span<std::byte> all);
   // Runs an exchange until it is done or the time is up. The peers that it still waited for then; it is abandoned.
   Result<std::vector<Rank>> exchange_until(std::span<const Transfer> transfers, Clock::time_point deadline);
@@ -281,10 +284,11 @@ class Session {
   std::deque<std::shared_ptr<Pending>> queue_;
   bool running_ = false;  // the queue's front has been handed to the executor
   std::uint64_t operations_ = 0;
-  std::uint64_t chain_ = 0;  // the signatures of all calls so far, one made of the other
-  bool finalizing_ = false;  // the calls that begin are finalize()'s
-  bool finalized_ = false;   // by all ranks: failure_ says so
-  int children_ = 0;         // calls of split
+  std::uint64_t chain_ = 0;           // the signatures of all calls so far, one made of the other
+  Inside within_ = Inside::kNothing;  // the call whose collectives begin
+  std::uint64_t within_count_ = 0;
+  bool finalized_ = false;  // by all ranks: failure_ says so
+  int children_ = 0;        // calls of split
   static constexpr std::chrono::microseconds kRetry{100};
   std::atomic<bool> inside_{false};   // a turn is being taken
   std::atomic<bool> visited_{false};  // somebody wants that none is

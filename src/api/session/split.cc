@@ -21,12 +21,23 @@ static_assert(std::is_trivially_copyable_v<Wish>);
 
 }  // namespace
 
+Status Session::run_inside(Inside call, std::uint64_t count, const Request& request) {
+  WEFT_CHECK(drain());
+  within_ = call;
+  within_count_ = count;
+  Status status = run(request);
+  within_ = Inside::kNothing;
+  within_count_ = 0;
+  return status;
+}
+
 Status Session::gather(std::span<const std::byte> mine, std::span<std::byte> all) {
-  return run({.collective = Collective::kAllGather,
-              .in = mine.data(),
-              .out = all.data(),
-              .count = mine.size(),
-              .type = DataType::kUint8});
+  return run_inside(Inside::kSplit, 0,
+                    {.collective = Collective::kAllGather,
+                     .in = mine.data(),
+                     .out = all.data(),
+                     .count = mine.size(),
+                     .type = DataType::kUint8});
 }
 
 Result<std::shared_ptr<Session>> Session::split(std::int64_t color, std::int64_t key) {
@@ -81,11 +92,12 @@ Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {
   if (!groups_) return unsupported("grow");
   if (executor_->rank() == 0 && id.bytes == UniqueId{}.bytes)
     return bad_input("grow: the id is empty; rank 0 passes that of a MeetingPlace");
-  WEFT_CHECK(run({.collective = Collective::kBroadcast,
-                  .in = id.bytes.data(),
-                  .out = id.bytes.data(),
-                  .count = id.bytes.size(),
-                  .type = DataType::kUint8}));
+  WEFT_CHECK(run_inside(Inside::kGrow, static_cast<std::uint64_t>(ranks),
+                        {.collective = Collective::kBroadcast,
+                         .in = id.bytes.data(),
+                         .out = id.bytes.data(),
+                         .count = id.bytes.size(),
+                         .type = DataType::kUint8}));
   // The ranks here may end, or be interrupted, while the new ones are still to come.
   auto met = groups_->meet(id, executor_->rank(), ranks, [this]() -> Status {
     if (executor_->stops()) return intact();

@@ -57,6 +57,7 @@ struct Member::Shared {
   };
   std::map<std::uint32_t, Instance> instances;
   bool left = false;
+  std::vector<std::uint32_t> withdrawn;  // groups
   std::optional<Broken> broken;
   std::atomic<bool> is_broken = false;  // also without the mutex
 
@@ -101,6 +102,12 @@ Message Member::Shared::reply(const Message& request) {
     const bool kept = asked.clash[0] > 0 && call >> 32 == asked.clash[0];
     out.body.clear();
     out.head.clash[0] = kept ? asked.clash[0] : 0, out.head.clash[1] = static_cast<std::uint32_t>(call);
+    return out;
+  }
+  if (asked.kind == MessageKind::kJoins) {
+    const bool withdrew = std::find(withdrawn.begin(), withdrawn.end(), asked.clash[0]) != withdrawn.end();
+    out.head.clash[0] = asked.clash[0], out.head.clash[1] = withdrew ? 1 : 0;
+    out.head.status = left ? MessageStatus::kLeft : MessageStatus::kAlive;
     return out;
   }
   const auto found = instances.find(asked.instance);
@@ -259,16 +266,27 @@ std::vector<std::uint32_t> Member::chains_at(std::uint32_t call, const std::vect
   return chains;
 }
 
-Member::State Member::state_of(Rank rank, milliseconds limit) const {
+void Member::withdraw(std::uint32_t group) {
+  const std::lock_guard guard(shared_->mutex);
+  shared_->withdrawn.push_back(group);
+}
+
+Member::State Member::state_of(Rank rank, milliseconds limit, std::uint32_t group) const {
   const MemberIdentity& self = shared_->identity;
-  const auto answers = exchange(self.key, {{.kind = MessageKind::kAsk, .from = self.rank, .tag = shared_->tag}, {}},
-                                {&self.addresses[static_cast<std::size_t>(rank)], 1}, {&rank, 1}, limit);
+  const MessageKind kind = group == 0 ? MessageKind::kAsk : MessageKind::kJoins;
+  Message question{{.kind = kind, .from = self.rank, .tag = shared_->tag}, {}};
+  question.head.clash[0] = group;
+  const auto answers =
+      exchange(self.key, question, {&self.addresses[static_cast<std::size_t>(rank)], 1}, {&rank, 1}, limit);
   State state;
   if (answers[0].outcome == Answer::Outcome::kRefused) state.fate = Fate::kEnded;
   if (answers[0].outcome != Answer::Outcome::kAnswered) return state;
   const MessageHead& head = answers[0].reply.head;
   state.fate = head.status == MessageStatus::kLeft ? Fate::kLeft : Fate::kAlive;
   if (head.culprit >= 0) state.broken = broken_in(answers[0].reply);
+  if (group == 0) return state;
+  state.withdrew = head.clash[0] == group && head.clash[1] == 1;
+  if (state.broken) state.broken->clash = {};
   return state;
 }
 
@@ -295,6 +313,11 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
   const Value value = search.run();
   search.say_coordinates(false);
   if (!value && search.stopped()) return failure(Code::kAborted, Blame::kOperation, "rank {}: interrupted", self.rank);
+  if (!value && search.cannot_ask())
+    return failure_of(self.rank, Code::kNoResources, Blame::kProcess,
+                      "rank {}: no file descriptor is left to ask the other ranks with; raise the limit (ulimit -n) or "
+                      "drop communicators, and call again",
+                      self.rank);
   if (!value) {
     const auto here = search.present();
     if (self.arbiter.family != 0)

@@ -53,7 +53,8 @@ class Member {
   // rank gets the same decision, also one that calls later, as kLeftOut. Payloads have the same size on all ranks.
   // Errors: kLeftOut: decided without this rank, final; kNoQuorum: too few ranks are here, or the arbiter does not
   // answer; nothing is lost, the call can be repeated with the payload that was given first; kAborted: `stops` has said
-  // that the wait is to end, which it is asked all the time; likewise.
+  // that the wait is to end, which it is asked all the time; likewise. kNoResources: this process has had no descriptor
+  // left to ask with for `timeout`; likewise.
   Result<Decision> decide(std::uint32_t instance, const Octets& payload, std::chrono::milliseconds timeout,
                           const std::function<bool(Rank)>& has_ended = {}, const std::function<bool()>& stops = {});
 
@@ -82,14 +83,18 @@ class Member {
   struct State {
     Fate fate = Fate::kSilent;
     std::optional<Broken> broken;  // as that rank knows it
+    bool withdrew = false;         // from the group that was asked for
   };
   // Of the calls that this rank makes, the latest of which are kept: a fingerprint of all up to that number, from 1.
   void note_call(std::uint64_t number, std::uint32_t chain);
   // What the processes of these ranks say of that call: the fingerprints of those that have made and still know it.
   std::vector<std::uint32_t> chains_at(std::uint32_t call, const std::vector<Rank>& ranks,
                                        std::chrono::milliseconds limit) const;
-  // Asks that rank's process.
-  State state_of(Rank rank, std::chrono::milliseconds limit) const;
+  // Asks that rank's process. `group`: as its rank named it to withdraw().
+  State state_of(Rank rank, std::chrono::milliseconds limit, std::uint32_t group = 0) const;
+  // This rank will not be in a group that others may have made of this communicator. `group`: a number of the rank's
+  // own, not 0.
+  void withdraw(std::uint32_t group);
 
  private:
   struct Shared;

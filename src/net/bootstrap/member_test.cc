@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
@@ -71,6 +73,23 @@ TEST(Member, WhoComesTooLateIsLeftOutForGood) {
   for (int again = 0; again < 2; ++again) EXPECT_EQ(decide(all, {1}, 500ms)[0].error().code, Code::kLeftOut);
 }
 
+TEST(Member, ProcessesThatHaveNoDescriptorLeftStillAgree) {
+  const auto all = members(3);
+  for (const auto& r : decide(all, {0, 1, 2}, 60s)) ASSERT_TRUE(r) << r.error().message;
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit none = before;
+  const UniqueFd next(dup(0));
+  none.rlim_cur = static_cast<rlim_t>(next.get() + 1);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto results = decide(all, {0, 1, 2}, 20s, 1);
+  setrlimit(RLIMIT_NOFILE, &before);
+  for (const auto& r : results) {
+    ASSERT_TRUE(r) << r.error().message;
+    EXPECT_EQ(ranks_of(*r), (std::vector<Rank>{0, 1, 2}));
+  }
+}
+
 TEST(Member, WithoutAQuorumNothingIsLost) {
   const auto begin = std::chrono::steady_clock::now();
   const auto all = members(4);
@@ -118,6 +137,17 @@ TEST(Member, WhatBrokeTheCommunicatorIsKnownToAProcessThatDoesNothing) {
   EXPECT_EQ(all[2]->broken()->culprit, 1);
   EXPECT_EQ(all[0]->state_of(2, 60s).fate, Member::Fate::kAlive);
   EXPECT_EQ(all[0]->state_of(2, 60s).broken->cause, 3u);
+}
+
+TEST(Member, ARankThatHasWithdrawnFromAGroupSaysSoWhateverItsThreadDoes) {
+  const auto all = members(2);
+  EXPECT_FALSE(all[0]->state_of(1, 60s, 7).withdrew);
+  all[1]->withdraw(7);
+  all[1]->tell_broken({0, 3}, {});
+  const auto state = all[0]->state_of(1, 60s, 7);
+  EXPECT_TRUE(state.withdrew);
+  EXPECT_EQ(state.broken->culprit, 0);
+  EXPECT_FALSE(all[0]->state_of(1, 60s, 8).withdrew);
 }
 
 // Four MiB would be kept for each of 128 connections.

@@ -1,5 +1,6 @@
 #include "net/bootstrap/rpc.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -95,6 +96,16 @@ struct Asked {
   Incoming in;
 };
 
+// For requests. Never deleted: threads may ask until the process ends.
+Reserve& reserve() {
+  static auto* const kept = new Reserve;
+  return *kept;
+}
+std::mutex& reserve_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
 // False: nothing more comes of it.
 bool advance(Asked& a, const Key& key, Answer& answer) {
   if (const int error = connect_error(a.fd.get()); error != 0) {
@@ -115,17 +126,37 @@ bool advance(Asked& a, const Key& key, Answer& answer) {
 
 }  // namespace
 
+bool Reserve::spend() {
+  if (!fd_.open()) return false;
+  fd_.reset();
+  return true;
+}
+
+void Reserve::refill() {
+  if (!fd_.open()) fd_ = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
 std::vector<Answer> exchange(const Key& key, const Message& request, std::span<const Address> at,
                              std::span<const Rank> to, milliseconds limit) {
   std::vector<Answer> answers(at.size());
   std::vector<Asked> under_way;
   std::vector<pollfd> watched;
   const auto deadline = Clock::now() + limit;
+  std::unique_lock reserved(reserve_mutex(), std::defer_lock);
   for (std::size_t next = 0; next < at.size() || !under_way.empty();) {
     while (next < at.size() && under_way.size() < kAtOnce) {
-      const std::size_t i = next++;
-      if (at[i].family == 0) continue;
+      const std::size_t i = next;
+      if (at[i].family == 0) {
+        ++next;
+        continue;
+      }
       auto fd = start_connect(at[i]);
+      const bool lacks = !fd && fd.error().code == Code::kNoResources;
+      if (lacks && !under_way.empty()) break;  // one of those makes place
+      if (lacks && !reserved.owns_lock()) reserved.lock();
+      if (lacks && reserve().spend()) fd = start_connect(at[i]);
+      ++next;
+      if (lacks && !fd) answers[i].outcome = Answer::Outcome::kUnasked;
       if (!fd) continue;
       Message own = request;
       own.head.to = to[i];
@@ -142,7 +173,10 @@ std::vector<Answer> exchange(const Key& key, const Message& request, std::span<c
     for (std::size_t i = 0; i < watched.size(); ++i)
       if (watched[i].revents != 0 && !advance(under_way[i], key, answers[under_way[i].index])) under_way[i].fd.reset();
     std::erase_if(under_way, [](const Asked& a) { return !a.fd.open(); });
+    if (reserved.owns_lock() && under_way.empty()) reserve().refill();
   }
+  under_way.clear();
+  if (reserved.owns_lock()) reserve().refill();
   return answers;
 }
 
@@ -155,7 +189,9 @@ struct Responder::Connection {
 };
 
 Responder::Responder(Handlers handlers)
-    : handlers_(std::move(handlers)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    : handlers_(std::move(handlers)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  (void)reserve();  // while there are descriptors
+}
 
 void Responder::start() {
   sigset_t all, before;  // signals are the program's
@@ -245,6 +281,7 @@ void Responder::run() {
     for (std::size_t i = 0; i < listeners.size(); ++i) {
       while (watched[1 + i].revents != 0 && connections.size() < kMostConnections) {
         auto fd = accept_from(listeners[i].get());
+        if (!fd && reserve_.spend()) fd = accept_from(listeners[i].get());
         if (!fd) std::this_thread::sleep_for(milliseconds(10));  // no descriptor is left
         if (!fd || !fd->open()) break;
         connections.push_back({.fd = std::move(*fd), .since = Clock::now(), .in = {}, .out = {}});
@@ -252,6 +289,7 @@ void Responder::run() {
       }
     }
     std::erase_if(connections, [](const Connection& c) { return !c.fd.open(); });
+    reserve_.refill();
     if (watched[0].revents != 0) add_listeners(listeners);
   }
 }

@@ -19,7 +19,7 @@ namespace weft::net::bootstrap {
 
 using Octets = std::vector<std::uint8_t>;
 
-enum class MessageKind : std::uint16_t { kAsk = 1, kPrepare, kAccept, kDecided, kBroken, kClaim, kCall };
+enum class MessageKind : std::uint16_t { kAsk = 1, kPrepare, kAccept, kDecided, kBroken, kClaim, kCall, kJoins };
 enum class MessageStatus : std::uint16_t {
   kAlive,
   kCalled,
@@ -56,14 +56,28 @@ struct Message {
 
 // The outcome of a request.
 struct Answer {
-  enum class Outcome { kSilent, kRefused, kAnswered };
-  Outcome outcome = Outcome::kSilent;  // kRefused: nothing listens at that address
+  // kRefused: nothing listens at that address; kUnasked: this process has no file descriptor left to ask with.
+  enum class Outcome { kSilent, kRefused, kUnasked, kAnswered };
+  Outcome outcome = Outcome::kSilent;
   Message reply;
 };
 
 // Sends the request to all of these at the same time, each with its own `to`, and waits up to `limit`.
 std::vector<Answer> exchange(const Key& key, const Message& request, std::span<const Address> at,
                              std::span<const Rank> to, std::chrono::milliseconds limit);
+
+// A descriptor in reserve: a process that has used up all that it may have open still asks and answers, one request at
+// a time. Thread: one at a time.
+class Reserve {
+ public:
+  Reserve() { refill(); }
+  // Gives it back to the system for one more to be opened; false: it is spent already.
+  bool spend();
+  void refill();
+
+ private:
+  UniqueFd fd_;
+};
 
 // Answers requests in a thread of its own. Connections that say nothing cost at most kMostConnections descriptors: no
 // more are accepted, and the one that has been silent longest makes place.
@@ -96,6 +110,7 @@ class Responder {
   std::mutex mutex_;
   std::vector<UniqueFd> fresh_;  // listeners that the thread does not watch yet; by mutex_
   UniqueFd wake_;                // an eventfd
+  Reserve reserve_;              // by the thread
   std::atomic<bool> stopped_{false};
   std::thread thread_;
 };

@@ -39,7 +39,7 @@ Search::Value Search::run() {
       coordinate();
     if (Value found = outcome()) return found;
     stopped_ = stops && stops();
-    if (late || hopeless_ || stopped_) return nullptr;
+    if (late || hopeless_ || stopped_ || (cannot_ask_ && waited_enough())) return nullptr;
     std::this_thread::sleep_for(pause);
   }
 }
@@ -63,6 +63,9 @@ std::vector<Answer> Search::ask(const std::vector<Rank>& to, const Message& mess
   std::vector<Address> at;
   for (const Rank r : to) at.push_back(self_.addresses[index(r)]);
   auto answers = exchange(self_.key, message, at, to, limit);
+  if (!to.empty())
+    cannot_ask_ = std::all_of(answers.begin(), answers.end(),
+                              [](const Answer& a) { return a.outcome == Answer::Outcome::kUnasked; });
   for (std::size_t i = 0; i < to.size(); ++i) {
     const Answer& a = answers[i];
     if (a.outcome == Answer::Outcome::kRefused || (has_ended_ && has_ended_(to[i]))) gone_[index(to[i])] = true;

@@ -34,6 +34,8 @@ class Search {
   // Null: no quorum, or stopped().
   Value run();
   bool stopped() const { return stopped_; }
+  // This process had no file descriptor left to ask the others with.
+  bool cannot_ask() const { return cannot_ask_; }
   // This rank and those that have promised it.
   std::vector<Rank> present() const;
 
@@ -75,7 +77,7 @@ class Search {
   Ballot ballot_, highest_;
   Proposal<Value> bound_;
   Rank leader_ = -1, silent_ = -1;
-  bool coordinating_ = false, hopeless_ = false, stopped_ = false;
+  bool coordinating_ = false, hopeless_ = false, stopped_ = false, cannot_ask_ = false;
   Clock::time_point heard_;
 };
 

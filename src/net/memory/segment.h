@@ -19,7 +19,7 @@
 // Room is for segments of groups of these ranks, which have neither heap nor room of their own.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770011;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770012;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 using protocol::kSlots;
 inline constexpr int kStrands = 8;            // connections of calls between an ordered pair of ranks …
@@ -85,6 +85,7 @@ struct alignas(kLine) Board {
 };
 static_assert(sizeof(Board) == kLine);
 inline constexpr int kBoards = 4;
+inline constexpr int kWithdrawn = 8;
 inline constexpr int kSignatures = 64;  // of the latest calls: how far back the first call that differs is found
 
 // Consensus through the segment, see survivors.h. Rounds count from 1: a compare-and-swap decides each, once.
@@ -107,6 +108,10 @@ struct RankBlock {
   Board boards[kBoards];
   char words[192];  // what a rank that has aborted says of itself; ends with a zero; stored before Header::broken
   std::atomic<std::uint64_t> signatures[kSignatures];  // of calls, by their number; stored before `call` of a board
+
+  // The latest offers to make a group that the rank has taken back, as its split failed: an offer's number, << 32 |
+  // fabric::Cause and 1 + the rank at fault as in Header::broken. Of a process's first segment only.
+  std::atomic<std::uint64_t> withdrawn[kWithdrawn];
 
   // The latest call that the rank has begun; 0: none.
   std::uint64_t latest_call() const {

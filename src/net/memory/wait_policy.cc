@@ -17,6 +17,11 @@ WaitPolicy::WaitPolicy(Segment segment, Rank rank, Limits limits, std::function<
                        std::vector<Rank> names)
     : segment_(segment), rank_(rank), limits_(limits), has_ended_(std::move(has_ended)), names_(std::move(names)) {}
 
+void WaitPolicy::ask_for_withdrawn(std::function<std::optional<Broken>(Rank)> withdrew) {
+  withdrew_ = std::move(withdrew);
+  has_ended_ = [this, ended = std::move(has_ended_)](Rank r) { return ended(r) || withdrew_(r); };
+}
+
 void WaitPolicy::restart() {
   looks_ = 0;
   if (++waits_ % kPublishEvery == 0) publish_core();
@@ -110,7 +115,7 @@ Status WaitPolicy::intact() const {
 Status WaitPolicy::health() const {
   WEFT_CHECK(intact());
   for (Rank r = 0; r < segment_.ranks(); ++r) {
-    if (r == rank_ || !has_ended_(r)) continue;
+    if (r == rank_ || !has_ended_(r) || (withdrew_ && withdrew_(r))) continue;
     const RankBlock& block = segment_.block(r);
     if (block.state.load(std::memory_order_acquire) != RankState::kLeft)
       return failure_of(name(r), Code::kPeerDied, Blame::kCommunicator, "rank {} (process {}) has ended", name(r),
@@ -133,6 +138,10 @@ Status WaitPolicy::examine(Clock::time_point now, const WaitingFor& waiting_for)
     if (suspect_ != peer) {
       suspect_ = peer;
       return {};
+    }
+    if (const auto by = withdrew_ ? withdrew_(peer) : std::nullopt) {
+      mark_broken(by->culprit, by->cause, by->finder);
+      return intact();
     }
     const bool left = segment_.block(peer).state.load(std::memory_order_acquire) == RankState::kLeft;
     const auto cause = left ? fabric::Cause::kLeft : fabric::Cause::kDied;

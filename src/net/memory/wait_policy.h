@@ -53,6 +53,9 @@ class WaitPolicy {
     Rank finder;  // likewise
   };
   std::optional<Broken> broken() const;
+  // `withdrew`: why a peer that has not come to this group never will: what broke the communicator that the group was
+  // split from, in ranks of this group, or that it has left. Nothing: it has come, or may. Such a peer has_ended().
+  void ask_for_withdrawn(std::function<std::optional<Broken>(Rank)> withdrew);
   // What is wrong by now, whether or not this rank waits: kAborted, kPeerDied. Peers that left in good order are not.
   Status health() const;
   // Whom the calling rank's other waits, for ranks outside of the segment, end at: of those, by its name; -1: nobody is
@@ -114,6 +117,7 @@ class WaitPolicy {
   Rank rank_;
   Limits limits_;
   std::function<bool(Rank)> has_ended_;
+  std::function<std::optional<Broken>(Rank)> withdrew_;
   std::vector<Rank> names_;
   Doorbell doorbell_;
   int looks_ = 0;

@@ -58,6 +58,7 @@ void Endpoint::note_part(Rank r, const Frame& f) {
 }
 
 std::optional<Endpoint::Part> Endpoint::part_of_sum(Rank from, int strand) {
+  const auto guard = hub_->guard();
   const Incoming& head = stream(from, strand).head();
   if (!head.sum || !head.begun || head.total < 0 || head.received < head.total) return std::nullopt;
   return Part{*head.sum, head.total, head.tag};

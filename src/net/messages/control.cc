@@ -16,14 +16,12 @@ constexpr std::chrono::milliseconds kOvertakenFor{15};  // messages without byte
 Rank rank_said(std::uint64_t value) {
   return value > std::uint64_t{std::numeric_limits<Rank>::max()} ? -1 : static_cast<Rank>(value) - 1;
 }
-const std::string kHasLeft = "it has left";  // the end of a peer that said goodbye
-constexpr std::chrono::milliseconds kAnswerTime{200};
 
 }  // namespace
 
 std::byte* Endpoint::place(Rank r, const Frame& f) {
   Stream& s = stream(r, f.strand);
-  if (std::byte* at = s.place(f, blocks_)) return at;
+  if (std::byte* at = s.place(f, hub_->blocks())) return at;
   damaged(r, fmt::format("message {} of strand {}, bytes {} to {}: out of turn after message {}", f.number, f.strand,
                          f.offset, f.offset + f.length, s.taken()));
   return nullptr;
@@ -34,6 +32,8 @@ bool Endpoint::arrived(Rank r, const Frame& f, const std::byte* at) {
   Stream& s = p.streams[f.strand];
   s.peer_took(f.taken);
   p.came += f.weight();
+  p.here = true;
+  stirred_ |= hub_->shared();  // perhaps on the thread of another communicator
   bool head = f.kind == FrameKind::kSignal;
   if (f.kind == FrameKind::kData)
     head = s.arrived(f, at);
@@ -41,7 +41,7 @@ bool Endpoint::arrived(Rank r, const Frame& f, const std::byte* at) {
     handle_control(r, f);
   if (p.farewell && p.came >= *p.farewell) {
     ended(r, kHasLeft);
-    carrier_->left(r);
+    hub_->left(own_, r);
   }
   return head;
 }
@@ -55,11 +55,15 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
     case FrameKind::kBye:
       p.farewell = f.number;
       return;
-    case FrameKind::kBroken:
-      return note_broken({rank_said(f.number),
-                          f.offset & 0xff,
-                          rank_said(f.offset >> 8),
-                          {static_cast<std::uint32_t>(f.tag), f.total, f.chain}});
+    case FrameKind::kBroken: {
+      const bootstrap::Member::Broken found{rank_said(f.number),
+                                            f.offset & 0xff,
+                                            rank_said(f.offset >> 8),
+                                            {static_cast<std::uint32_t>(f.tag), f.total, f.chain}};
+      if (!hub_->shared()) return note_broken(found);
+      if (!received_) received_ = found;  // the communicator's own thread asks the other processes
+      return;
+    }
     case FrameKind::kQuery:
       p.asks = true;
       if (differs(f)) {
@@ -144,7 +148,14 @@ void Endpoint::note_broken(const bootstrap::Member::Broken& found) {
 }
 
 void Endpoint::listen_to_member() {
-  if (failure_ || broken_ || !meeting_.member) return;
+  std::optional<bootstrap::Member::Broken> received;
+  {
+    const auto guard = hub_->guard();
+    if (failure_ || broken_) return;
+    received = std::exchange(received_, std::nullopt);
+  }
+  if (received) return note_broken(*received);
+  if (!meeting_.member) return;
   if (const auto broken = meeting_.member->broken()) note_broken(*broken);
 }
 
@@ -159,23 +170,19 @@ fabric::Cause Endpoint::fate_of(Rank r) {
   return state.fate == Fate::kLeft ? fabric::Cause::kLeft : fabric::Cause::kDied;
 }
 
-// A process that lives and knows nothing of this group found the communicator broken that the group was split from.
-fabric::Cause Endpoint::fate_in_parent(Rank r) {
-  using Fate = bootstrap::Member::Fate;
-  const auto state = meeting_.parent->state_of(meeting_.in_parent[static_cast<std::size_t>(r)], kAnswerTime);
-  if (state.fate == Fate::kSilent || state.fate == Fate::kEnded) return fabric::Cause::kDied;
-  if (!state.broken) return fabric::Cause::kLeft;
-  const auto here = [&](Rank there) {
-    const auto& all = meeting_.in_parent;
-    const auto found = std::find(all.begin(), all.end(), there);
-    return found == all.end() ? -1 : static_cast<Rank>(found - all.begin());
-  };
-  if (const Rank culprit = here(state.broken->culprit); culprit >= 0)
-    note_broken({culprit, state.broken->cause, here(state.broken->finder), {}});
-  return fabric::Cause::kLeft;
+bool Endpoint::has_left(Rank r) const { return end_of(r) == kHasLeft; }
+
+bool Endpoint::has_met(Rank r) const {
+  const auto guard = hub_->guard();
+  return peers_[static_cast<std::size_t>(r)] && is_attached(r);
 }
 
-bool Endpoint::has_left(Rank r) const { return end_of(r) == kHasLeft; }
+void Endpoint::forget(Rank r, const Frame& frame) { stream(r, frame.strand).forget(frame); }
+
+void Endpoint::connected(Rank r) {
+  if (!has_left(r)) peer_end_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
+  if (by_) tell_broken(r, *by_);
+}
 
 void Endpoint::damaged(Rank r, const std::string& what) {
   fail(Code::kAborted, Blame::kCommunicator, r,
@@ -183,6 +190,7 @@ void Endpoint::damaged(Rank r, const std::string& what) {
 }
 
 void Endpoint::fail(Code code, Blame blame, Rank culprit, const std::string& message) {
+  const auto guard = hub_->guard();
   if (failure_) return;
   failure_ = Error{code, blame, message};
   if (culprit >= 0) failure_->ranks = {culprit};
@@ -201,14 +209,7 @@ void Endpoint::ended(Rank r, const std::string& reason) {
   break_off(host, fabric::Cause::kDied);
 }
 
-bootstrap::Record Endpoint::record_of(Rank r) const {
-  if (r != node_) return meeting_.ranks[static_cast<std::size_t>(r)];
-  bootstrap::Record node = meeting_.ranks.front();
-  node.data.port = node.aggregation_port;
-  return node;
-}
-
-std::string Endpoint::describe(Rank r) const { return record_of(r).text(); }
+std::string Endpoint::describe(Rank r) const { return hub_->record_of(in_hub(r)).text(); }
 
 void Endpoint::control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64_t number, std::uint32_t offset,
                        std::uint32_t total, std::optional<std::uint64_t> tag, std::uint32_t chain) {
@@ -230,6 +231,7 @@ void Endpoint::control(Rank r, FrameKind kind, std::uint16_t strand, std::uint64
 }
 
 void Endpoint::give_back() {
+  const auto guard = hub_->guard();
   for (const Rank r : owed_) {
     Peer& p = peer(r);
     p.owes_credit = false;
@@ -241,10 +243,11 @@ void Endpoint::give_back() {
 
 bool Endpoint::listens(Rank r) const {
   const auto& p = peers_[static_cast<std::size_t>(r)];
-  return p && p->all_attached && end_of(r).empty();
+  return p && is_attached(r) && end(r).empty();
 }
 
 bool Endpoint::any_stays() const {
+  const auto guard = hub_->guard();
   return std::any_of(known_.begin(), known_.end(), [this](Rank r) { return listens(r); });
 }
 
@@ -274,6 +277,7 @@ void Endpoint::describe_calls(Rank to, std::uint64_t until) {
 }
 
 bool Endpoint::awaits_reason(Rank r) {
+  const auto guard = hub_->guard();
   constexpr std::chrono::milliseconds kForReason{100};
   if (!call_.everybody || r == node_ || r == rank_ || !listens(r) || broken_) return false;
   Peer& p = peer(r);
@@ -288,6 +292,7 @@ bool Endpoint::awaits_reason(Rank r) {
 }
 
 Rank Endpoint::unread() {
+  const auto guard = hub_->guard();
   for (const Rank r : known_)
     for (std::size_t strand = 0; strand < kStrands; ++strand)
       if (peer(r).streams[strand].head().begun) return outward(r);
@@ -295,6 +300,7 @@ Rank Endpoint::unread() {
 }
 
 fabric::Disagreement Endpoint::disagreement() const {
+  const auto guard = hub_->guard();
   fabric::Disagreement found{.peer = outward(mismatched_)};
   const auto& p = mismatched_ < 0 ? peers_.front() : peers_[static_cast<std::size_t>(mismatched_)];
   if (mismatched_ < 0 || !p) return found;
@@ -311,6 +317,7 @@ fabric::Disagreement Endpoint::disagreement() const {
 }
 
 void Endpoint::compare_calls(Rank r) {
+  const auto guard = hub_->guard();
   Peer& p = peer(r);
   const auto now = Clock::now();
   // All that the peer sent before it went on has come, and what this rank waits for is not there.
@@ -334,6 +341,7 @@ Rank Endpoint::end_behind(Rank awaited, std::chrono::milliseconds lately) const 
 
 // A rank may wait for several, some of which wait for it: the chain that ends somewhere is the one that counts.
 Endpoint::Chain Endpoint::wait_chain(const std::vector<Rank>& awaited, std::chrono::milliseconds lately) const {
+  const auto guard = hub_->guard();
   for (const Rank r : awaited)
     if (const Rank end = end_behind(r, lately); end >= 0) return {r, end};
   if (beside_ >= 0) return {beside_, beside_};
@@ -341,6 +349,7 @@ Endpoint::Chain Endpoint::wait_chain(const std::vector<Rank>& awaited, std::chro
 }
 
 void Endpoint::say_awaited(const std::vector<Rank>& all, std::chrono::milliseconds lately) {
+  const auto guard = hub_->guard();
   const auto [awaited, suspicion] = wait_chain(all, lately);
   if (awaited == awaited_ && suspicion == suspicion_) return;
   awaited_ = awaited;
@@ -365,6 +374,7 @@ bool Endpoint::broken() const { return broken_ || (meeting_.member && meeting_.m
 
 // In which call this rank and the peer differ first, for ranks that have made it, too.
 bootstrap::Member::Clash Endpoint::clash_with(Rank r) const {
+  const auto guard = hub_->guard();
   if (mismatched_ != r) return {};
   const std::uint64_t number = disagreement().number;
   const auto& p = peers_[static_cast<std::size_t>(r)];
@@ -393,22 +403,30 @@ void Endpoint::say_why(const std::string& words) {
 void Endpoint::break_off(const Broken& by) {
   if (broken_) return;
   if (!by.words.empty() && !told_ && meeting_.member) tell_processes(by, true);
-  for (std::size_t i = 0; i < known_.size(); ++i)
-    if (listens(known_[i])) tell_broken(known_[i], by);
-  broken_ = true;
-  by_ = by;
-  forget_targets();
+  {
+    const auto guard = hub_->guard();
+    for (std::size_t i = 0; i < known_.size(); ++i)
+      if (listens(known_[i])) tell_broken(known_[i], by);
+    broken_ = true;
+    by_ = by;
+    forget_targets();
+  }
   if (meeting_.member) tell_processes(by, false);
-  carrier_->drop_callers();
+  const auto guard = hub_->guard();
+  hub_->carrier().drop_callers(own_);
 }
 
 // Also those without a connection, before this rank reports the error and perhaps exits; and those that still read what
 // this rank's caller may change from now on. `all`: whether or not they have a connection.
 void Endpoint::tell_processes(const Broken& by, bool all) {
   std::vector<Rank> others;
-  for (Rank r = 0; r < ranks(); ++r)
-    if (r != rank_ && end_of(r).empty() && (all || carrier_->reads_callers(r) || (!told_ && !listens(r))))
-      others.push_back(r);
+  {
+    const auto guard = hub_->guard();
+    for (Rank r = 0; r < ranks(); ++r)
+      if (r != rank_ && end(r).empty() &&
+          (all || hub_->carrier().reads_callers(in_hub(r), own_) || (!told_ && !listens(r))))
+        others.push_back(r);
+  }
   if (told_ && others.empty()) return;
   std::vector<Rank> silent;
   if (by.cause == fabric::Cause::kTimedOut && std::erase(others, by.culprit) > 0) silent = {by.culprit};
@@ -419,6 +437,7 @@ void Endpoint::tell_processes(const Broken& by, bool all) {
 void Endpoint::forget_targets() {
   for (const Rank r : known_)
     for (Stream& s : peer(r).streams) s.want({}, 0, nullptr);
+  hub_->carrier().divert(own_);
 }
 
 void Endpoint::tell_broken(Rank r, const Broken& by) {

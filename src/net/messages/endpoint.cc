@@ -1,9 +1,8 @@
 #include "net/messages/endpoint.h"
 
-#include <sys/epoll.h>
-
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <thread>
 
 #include "plan/protocol/protocol.h"
@@ -34,34 +33,61 @@ Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting 
       node_(capabilities.aggregation ? ranks_ : -1),
       timeout_(timeout),
       peers_(meeting_.ranks.size() + (node_ >= 0 ? 1 : 0)),
-      peer_end_(peers_.size()),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+      peer_end_(peers_.size()) {
   WEFT_ASSERT(protocol::traits(protocol::Protocol::kSimple).slots == kSlots);
-  epoll_event event{.events = EPOLLIN, .data = {.ptr = nullptr}};
-  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, meeting_.listener.get(), &event);
-  carrier_ = make_carrier(*this, epoll_.get());
+  places_.ranks.resize(std::max(peers_.size(), static_cast<std::size_t>(rank_) + 1));
+  std::iota(places_.ranks.begin(), places_.ranks.end(), 0);
+  places_.numbers.resize(places_.ranks.size(), kRoot);
+  hub_ = std::make_shared<Hub>(meeting_, std::move(meeting_.listener), rank_, static_cast<Rank>(places_.ranks.size()),
+                               make_carrier);
+  hub_->join(own_, places_, *this);
   if (rank_ < ranks_ && !meeting_.member) meeting_.member = bootstrap::join_members(meeting_, rank_);
+}
+
+Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank,
+                   std::chrono::milliseconds timeout, Branch branch)
+    : capabilities_(capabilities),
+      meeting_(std::move(meeting)),
+      rank_(rank),
+      ranks_(static_cast<Rank>(meeting_.ranks.size())),
+      node_(-1),
+      timeout_(timeout),
+      offer_(std::move(branch.offer)),
+      places_(std::move(branch.places)),
+      own_(offer_.number()),
+      hub_(offer_.hub()),
+      peers_(meeting_.ranks.size()),
+      peer_end_(peers_.size()) {
+  if (!meeting_.member) meeting_.member = bootstrap::join_members(meeting_, rank_);
+  hub_->join(own_, places_, *this);
 }
 
 // Says goodbye, so that peers know it from a death.
 Endpoint::~Endpoint() {
-  forget_targets();
   // Who is about to connect learns why the communicator is broken, not only that nobody is there any more.
   for (const auto until = Clock::now() + kForGuests; broken_ && Clock::now() < until;) {
-    progress_openings();
-    if (guests_.empty()) break;
+    {
+      const auto guard = hub_->guard();
+      hub_->progress_openings();
+      if (!hub_->has_guests()) break;
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  if (!broken_)
+  {
+    const auto guard = hub_->guard();
+    forget_targets();
     for (const Rank r : known_)
-      if (listens(r)) control(r, FrameKind::kBye, 0, peer(r).sent);
-  if (carrier_->outlives_lanes() && meeting_.log->writes(LogLevel::kInfo, LogPart::kNet))
-    for (const Rank r : known_)
-      if (r < ranks_ && r != rank_) meeting_.log->info(LogPart::kNet, "to rank {}: {}", r, carrier_->describe_lanes(r));
-  carrier_->leave(std::min<Clock::duration>(timeout_, std::chrono::seconds(broken_ ? 1 : 5)));
+      if (!broken_ && listens(r)) control(r, FrameKind::kBye, 0, peer(r).sent);
+  }
+  const auto longest = std::min<Clock::duration>(timeout_, std::chrono::seconds(broken_ ? 1 : 5));
+  // Their blocks may be written to for longer; until it is closed, frames come in.
+  const auto kept = std::make_shared<std::vector<std::unique_ptr<Peer>>>();
+  hub_->close(own_, longest, kept);
+  if (kept.use_count() > 1) *kept = std::move(peers_);
 }
 
 void Endpoint::begin(const fabric::Call& call) {
+  const auto guard = hub_->guard();
   call_ = call;
   if (!call.everybody) return;
   ++calls_;
@@ -73,7 +99,7 @@ Endpoint::Peer& Endpoint::peer(Rank r) {
   auto& p = peers_[static_cast<std::size_t>(r)];
   if (!p) [[unlikely]] {
     p = std::make_unique<Peer>();
-    if (carrier_ && carrier_->outlives_lanes())
+    if (hub_->carrier().outlives_lanes())
       for (Stream& s : p->streams) s.rails = meeting_.most_rails();
     known_.push_back(r);
   }
@@ -96,22 +122,32 @@ std::byte* Endpoint::local(Memory memory) {
   return nullptr;
 }
 
-Rank Endpoint::writer_in_the_way(const Operation& operation) { return outward(reader_in_the_way(operation)); }
+Rank Endpoint::writer_in_the_way(const Operation& operation) {
+  const auto guard = hub_->guard();
+  return outward(reader_in_the_way(operation));
+}
+
+// Memory that another communicator sends from is its callers' business, who share it.
+Rank Endpoint::reader_of(const std::byte* begin, const std::byte* end) const {
+  const Rank reader = hub_->carrier().reader_of(own_, begin, end);
+  if (reader < 0) return -1;
+  return static_cast<Rank>(std::find(places_.ranks.begin(), places_.ranks.end(), reader) - places_.ranks.begin());
+}
 
 Rank Endpoint::reader_in_the_way(const Operation& operation) {
   for (const End& end : operation.destinations) {
     if (end.kind != End::Kind::kLocal) continue;
     const std::byte* at = local(end.memory) + end.offset;
-    if (const Rank reader = carrier_->reader_of(at, at + operation.bytes); reader >= 0) return reader;
+    if (const Rank reader = reader_of(at, at + operation.bytes); reader >= 0) return reader;
   }
   return -1;
 }
 
 bool Endpoint::reads(const std::byte* from, Bytes bytes) {
-  const Rank reader = carrier_->reader_of(from, from + bytes);
-  if (reader < 0) return false;
-  pump(reader);
-  return carrier_->reader_of(from, from + bytes) >= 0;
+  const auto guard = hub_->guard();
+  if (reader_of(from, from + bytes) < 0) return false;
+  pump(reader_of(from, from + bytes));
+  return reader_of(from, from + bytes) >= 0;
 }
 
 // Where a lone message may arrive at once: the first local destination of a move that only passes it on.
@@ -137,6 +173,7 @@ bool Endpoint::signalled(Rank r, Stream& s) {
 
 bool Endpoint::ready(int strand, const Operation& asked) {
   using Kind = Operation::Kind;
+  const auto guard = hub_->guard();
   if (broken_) return false;
   const Operation& operation = through_node(asked);
   awaited_bytes_ = operation.bytes;
@@ -185,6 +222,7 @@ void Endpoint::gather_sources(const Operation& operation, std::byte* direct) {
 
 fabric::Posted Endpoint::post(int strand, const Operation& asked) {
   using Kind = Operation::Kind;
+  const auto guard = hub_->guard();
   announce_parts(asked);
   const Operation& operation = through_node(asked);
   if (operation.kind == Kind::kSignal) {
@@ -215,7 +253,7 @@ fabric::Posted Endpoint::post(int strand, const Operation& asked) {
   const bool sends = std::any_of(operation.destinations.begin(), operation.destinations.end(),
                                  [](const End& end) { return end.kind == End::Kind::kMessage; });
   if (payload == nullptr && sends) {
-    block = blocks_.take();
+    block = hub_->blocks().take();
     destinations_.push_back(block.data());
     payload = block.data();
   }
@@ -262,26 +300,33 @@ void Endpoint::send_part(const End& end, Bytes bytes, const std::byte* payload, 
 // A message to this rank itself.
 void Endpoint::keep(const Frame& frame, const std::byte* payload) {
   Stream& s = stream(rank_, frame.strand);
-  std::byte* const at = s.place(frame, blocks_);
+  std::byte* const at = s.place(frame, hub_->blocks());
   if (frame.length > 0) std::memcpy(at, payload, frame.length);
   s.arrived(frame, at);
 }
 
 void Endpoint::send(Rank r, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) {
   Peer& p = peer(r);
-  if (!p.started) open_connections(r);
+  hub_->open(own_, r);
   p.streams[frame.strand].note_reported();
   p.sent += frame.weight();
-  carrier_->send(r, frame, payload, block, more_follows);
+  hub_->send(own_, r, frame, payload, block, more_follows);
 }
 
 Rank Endpoint::unsettled() {
-  Rank r = carrier_->unsettled();
-  if (r >= 0 && pump(r)) r = carrier_->unsettled();
+  const auto guard = hub_->guard();
+  const auto here = [this] {
+    const Rank r = hub_->carrier().unsettled(own_);
+    if (r < 0) return r;
+    return static_cast<Rank>(std::find(places_.ranks.begin(), places_.ranks.end(), r) - places_.ranks.begin());
+  };
+  Rank r = here();
+  if (r >= 0 && pump(r)) r = here();
   return outward(r);
 }
 
 Rank Endpoint::blocker(int strand, const Operation& asked) {
+  const auto guard = hub_->guard();
   if (asked.kind == Operation::Kind::kSignal || ready(strand, asked)) return -1;
   const Operation& operation = through_node(asked);
   if (operation.kind == Operation::Kind::kWait) return operation.peer;
@@ -298,32 +343,24 @@ Rank Endpoint::blocker(int strand, const Operation& asked) {
 
 bool Endpoint::pump(Rank r) {
   if (broken_ || r == rank_) return false;
-  Peer& p = peer(r);
-  if (!p.all_attached && !p.started) open_connections(r);
-  const bool moved = p.all_attached ? carrier_->pump(r) : progress_openings();
+  (void)peer(r);
+  hub_->open(own_, r);
+  const bool moved = hub_->pump(own_, r);
   stirred_ |= moved;
   return moved;
 }
 
 bool Endpoint::pump_all() {
-  if (broken_) return false;
-  const bool comes = !openings_.empty() || !retries_.empty() || Clock::now() - listened_ >= listens_every();
-  const bool moved = comes && progress_openings();
-  return carrier_->pump_all() || moved;
+  const auto guard = hub_->guard();
+  return !broken_ && hub_->pump_all(own_);
 }
 
 void Endpoint::sleep(std::chrono::milliseconds limit) {
-  if (std::exchange(stirred_, false) || !carrier_->may_sleep()) return;
-  epoll_event events[64];
-  const int n = epoll_wait(epoll_.get(), events, 64, static_cast<int>(limit.count()));
-  bool others = false;
-  for (int i = 0; i < n; ++i) {
-    if (events[i].data.ptr == nullptr)
-      others = true;
-    else
-      carrier_->woken(events[i].data.ptr);
+  {
+    const auto guard = hub_->guard();
+    if (std::exchange(stirred_, false) || !hub_->prepare_sleep(own_)) return;
   }
-  if (others || !openings_.empty() || !guests_.empty() || !retries_.empty()) progress_openings();
+  hub_->sleep(own_, limit);
 }
 
 }  // namespace weft::net::messages

@@ -10,42 +10,48 @@
 #include "net/bootstrap/handshake.h"
 #include "net/bootstrap/meeting.h"
 #include "net/bootstrap/member.h"
-#include "net/messages/carrier.h"
+#include "net/messages/hub.h"
 #include "net/messages/stream.h"
 
 namespace weft::net::messages {
 
-// One rank's view of ranks that only send each other messages. A connection is opened when it is first needed, by
-// either end. Messages leave from where they lie, if that is the caller's memory: the endpoint watches that
-// memory until the carrier has it (unsettled(), and no later operation overwrites it before). A message that a strand
-// waits for arrives where it belongs, others in slots.
-// Behind the last rank there may be a node that sums messages (aggregator.h), an Endpoint too: aggregations are
-// messages to and from it. Thread: one at a time. Owns: the carrier, slots, scratch.
-class Endpoint final : public Receiver {
+// One rank's view of ranks that only send each other messages, over the connections of a hub. Messages leave from where
+// they lie, if that is the caller's memory: the endpoint watches that memory until the carrier has it (unsettled(), and
+// no later operation overwrites it before). A message that a strand waits for arrives where it belongs, others in
+// slots. Behind the last rank there may be a node that sums messages (aggregator.h), an Endpoint too: aggregations are
+// messages to and from it. Thread: one at a time; frames may come in on those of communicators that share the hub,
+// under its guard. Owns: slots, scratch; with others, the hub.
+class Endpoint final : public Hub::User {
  public:
-  // `epoll`: the set that the endpoint sleeps on; events of a carrier's descriptors carry a pointer that is not null.
-  using MakeCarrier = std::function<std::unique_ptr<Carrier>(Receiver& receiver, int epoll)>;
+  using MakeCarrier = Hub::MakeCarrier;
 
+  // Of those who have met: the first of a hub. Takes the meeting's listener.
   Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank,
            std::chrono::milliseconds timeout, const MakeCarrier& make_carrier);
+  // Of a group that was split from a communicator of the branch's hub.
+  Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank,
+           std::chrono::milliseconds timeout, Branch branch);
   ~Endpoint();
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return rank_; }
   Rank ranks() const { return ranks_; }
   const bootstrap::Meeting& meeting() const { return meeting_; }
+  const std::shared_ptr<Hub>& hub() const { return hub_; }
+  // What a rank is called in the hub.
+  Rank in_hub(Rank r) const { return places_.ranks[static_cast<std::size_t>(r)]; }
   bool reaches(const void*, Bytes) const { return false; }
 
   void begin(const fabric::Call& call);
   // What operations mean from now on; gives back what they meant. The call keeps its number.
-  void exchange_call(fabric::Call& call) { std::swap(call_, call); }
+  void exchange_call(fabric::Call& call) {
+    const auto guard = hub_->guard();
+    std::swap(call_, call);
+  }
   // Is memory from which something was posted still being read?
   bool reads(const std::byte* from, Bytes bytes);
   // Is there, or has there been, a connection?
-  bool has_met(Rank peer) const {
-    const auto& p = peers_[static_cast<std::size_t>(peer)];
-    return p && p->all_attached;
-  }
+  bool has_met(Rank peer) const;
   // Has it said goodbye, and has all that it sent before come?
   bool has_left(Rank peer) const;
   bool ready(int strand, const protocol::Operation& operation);
@@ -55,7 +61,10 @@ class Endpoint final : public Receiver {
   Rank unsettled();
 
   Rank blocker(int strand, const protocol::Operation& operation);
-  Rank mismatched() const { return mismatched_; }
+  Rank mismatched() const {
+    const auto guard = hub_->guard();
+    return mismatched_;
+  }
   // The first call in which this rank and mismatched() differ.
   fabric::Disagreement disagreement() const;
   // Is that peer still to say what it called? It is asked, and given some time.
@@ -79,6 +88,8 @@ class Endpoint final : public Receiver {
   std::optional<Part> part_of_sum(Rank from, int strand);
   // Is there a peer that has connected and not left?
   bool any_stays() const;
+  static constexpr std::chrono::milliseconds kAnswerTime{200};  // for a question to another process
+  static constexpr const char* kHasLeft = "it has left";        // the end of a peer that said goodbye
   static constexpr std::chrono::milliseconds kLately{200};  // how long what a peer said of its waiting holds, at least
 
   // --- for WaitPolicy ---
@@ -93,10 +104,19 @@ class Endpoint final : public Receiver {
   // caller may have looked for before it came: a look for one message takes in others.
   void sleep(std::chrono::milliseconds limit);
   // The caller is about to look at everything that it waits for.
-  void calm() { stirred_ = false; }
-  const std::optional<Error>& failure() const { return failure_; }
+  void calm() {
+    const auto guard = hub_->guard();
+    stirred_ = false;
+  }
+  std::optional<Error> failure() const {
+    const auto guard = hub_->guard();
+    return failure_;
+  }
   // Why a peer cannot be waited for any more; empty: it can.
-  const std::string& end_of(Rank peer) const { return peer_end_[static_cast<std::size_t>(peer)]; }
+  std::string end_of(Rank peer) const {
+    const auto guard = hub_->guard();
+    return peer_end_[static_cast<std::size_t>(peer)];
+  }
   std::string describe(Rank peer) const;
   // Notes whom this rank waits for, as an answer to peers that ask.
   void say_awaited(const std::vector<Rank>& awaited, std::chrono::milliseconds lately);
@@ -112,6 +132,9 @@ class Endpoint final : public Receiver {
   void listen_to_member();
   // Whether a peer that cannot be waited for has ended or only left: asks its process. It may say more: see failure().
   fabric::Cause fate_of(Rank peer);
+  // Of a group that was split from a communicator: whether a peer of which nothing has come will never come to it, as
+  // the split has failed there. Asks its process now and then; see end_of() and failure() afterwards.
+  bool stays_away(Rank peer);
   // See exec::Executor. Thread: any.
   void say_why(const std::string& words);
   // Tells all ranks that the communicator is broken: those that are connected, and the processes of the others.
@@ -134,24 +157,14 @@ class Endpoint final : public Receiver {
   bool arrived(Rank peer, const Frame& frame, const std::byte* at) override;
   void damaged(Rank peer, const std::string& what) override;
   void ended(Rank peer, const std::string& reason) override;
+  void connected(Rank peer) override;
+  void exhausted(const Error& error) override { fail(error.code, error.blame, -1, error.message); }
   bool broken() const override;
   void forget(Rank peer, const Frame& frame) override;
-  void lost(Rank peer, int lane, const std::string& why) override;
-  void reopen(Rank peer, int lane) override;
 
  private:
-  // A connection that is being made, by this rank or by a peer.
-  struct Opening {
-    bootstrap::UniqueFd fd;
-    bootstrap::Handshake handshake;
-    Rank peer;  // -1: not yet known
-    int lane;
-    Clock::time_point since;
-    bool connecting;
-  };
   struct Peer {
     std::vector<Stream> streams{kStreams};
-    bool all_attached = false, started = false;
     bool owes_credit = false;
     Clock::time_point asked{}, answered{};
     Rank waits_for = -1, suspects = -1;  // as it said
@@ -168,36 +181,25 @@ class Endpoint final : public Receiver {
     std::uint64_t past_in = 0;
     std::uint64_t past = 0, past_weight = 0;  // its latest call that it said is behind this rank's; what it had sent
     std::optional<std::uint64_t> farewell;    // it has left; the weight of what it sent before
+    bool here = false, stays_away = false;    // a frame has come; none ever will
+    Clock::time_point absence_asked{};
+    std::chrono::milliseconds absence_pace{0};
   };
 
   // What comes from now on goes nowhere but into blocks: callers' memory is theirs again.
   void forget_targets();
   Peer& peer(Rank r);
-  bootstrap::Record record_of(Rank r) const;
+  // How a peer has ended; empty: it has not.
+  const std::string& end(Rank r) const { return peer_end_[static_cast<std::size_t>(r)]; }
+  bool is_attached(Rank r) const { return hub_->attached(in_hub(r)); }
   Stream& stream(Rank r, int strand) { return peer(r).streams[static_cast<std::size_t>(strand)]; }
-  void open_connections(Rank r);
-  // False: it cannot be opened.
-  bool start_opening(Rank r, int lane);
-  void retry_openings();
-  // A connection could not be made. It is tried again where the peer has, or may get, others.
-  void opening_failed(Rank r, int lane, const std::string& why);
-  bool has_place_for_guest();
-  bool progress_openings();
-  bool progress_guests();
-  // Between two looks for connections of others.
-  std::chrono::microseconds listens_every() const;
-  void attach(Opening& opening, bool own);  // `own`: this rank has opened it
-  bool progress_guest(Opening& guest);
-  void drop_own_opening(Rank r, int lane);
-  bool own_opening(Rank r, int lane) const;
-  // The rail of this rank and the rail of the peer that a lane joins.
-  bootstrap::Route route_to(Rank r, int lane) const;
   void tell_broken(Rank r, const Broken& by);
   void fail(Code code, Blame blame, Rank culprit, const std::string& message);
 
   bool pump(Rank r);
   bool available(Rank r, Stream& s, const protocol::End& end, Bytes bytes);
   Rank reader_in_the_way(const protocol::Operation& operation);
+  Rank reader_of(const std::byte* begin, const std::byte* end) const;
   // The node that sums is a part of rank 0's process: nobody else knows it by a number.
   Rank outward(Rank r) const { return r >= 0 && r == node_ ? 0 : r; }
   std::byte* direct_target(const protocol::Operation& operation);
@@ -236,6 +238,7 @@ class Endpoint final : public Receiver {
   bool signalled(Rank r, Stream& s);
   void handle_control(Rank r, const Frame& frame);
   fabric::Cause fate_in_parent(Rank r);
+  bool note_broken_parent(const bootstrap::Member::Broken& found);
   std::string by_words_of(const bootstrap::Member::Broken& found) const;
   void tell_processes(const Broken& by, bool all);
   Rank deviant_of(const Broken& by);
@@ -253,21 +256,16 @@ class Endpoint final : public Receiver {
   std::uint64_t calls_ = 0;
   std::vector<Made> made_{kMade};  // a ring
   Rank mismatched_ = -1;
-  Blocks blocks_{kSlotBytes};
+  Hub::Offer offer_;  // of a branch; holds the number
+  Hub::Places places_;
+  ContextId own_ = kRoot;
+  std::shared_ptr<Hub> hub_;                  // ends after the streams, whose blocks are its
   std::vector<std::unique_ptr<Peer>> peers_;  // null: never needed
   std::vector<Rank> known_;                   // those that are not
   std::vector<std::string> peer_end_;
-  std::vector<Opening> openings_, guests_;
-  struct Retry {
-    Rank peer;
-    int lane;
-    Clock::time_point at;
-  };
-  std::vector<Retry> retries_;
-  Clock::time_point listened_{};  // for guests, last
-  Clock::time_point meeting_time_ = Clock::now();
   std::vector<Rank> owed_;  // peers to whom slots are to be given back
   std::optional<Error> failure_;
+  std::optional<bootstrap::Member::Broken> received_;  // that it is broken, on another communicator's thread perhaps
   bool stirred_ = false;
   bool broken_ = false;
   bool told_ = false;         // by another rank
@@ -277,13 +275,11 @@ class Endpoint final : public Receiver {
   static constexpr Bytes kMuch = Bytes{48} << 10;
   Bytes awaited_bytes_ = 0;  // of the operation that was found not ready last
   Rank awaited_ = -1, suspicion_ = -1, beside_ = -1;
-  bootstrap::UniqueFd epoll_;
   std::byte* scratch_ = nullptr;
   std::unique_ptr<std::byte[]> own_scratch_;
   std::vector<const std::byte*> sources_;  // of the current move
   std::vector<std::byte*> destinations_;
   std::vector<fabric::Scalar> scales_;
-  std::unique_ptr<Carrier> carrier_;  // ends first: its frames hold blocks
 };
 
 }  // namespace weft::net::messages

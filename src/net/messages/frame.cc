@@ -21,7 +21,7 @@ Sum sum_of(const Frame& part) {
 }
 
 std::string fault_of(const Frame& f) {
-  if (f.kind < FrameKind::kData || f.kind > FrameKind::kPart)
+  if (f.kind < FrameKind::kData || f.kind > FrameKind::kGone)
     return fmt::format("unknown kind {}", static_cast<int>(f.kind));
   if (f.strand >= kStreams) return fmt::format("strand {} of {}", f.strand, kStreams);
   const bool data = f.kind == FrameKind::kData;

@@ -35,6 +35,7 @@ enum class FrameKind : std::uint8_t {
   kCall,    // a call of mine: number, chain; tag, offset, total: its fabric::Description
   kPast,    // number: of my latest call, which is behind yours; tag: what I have sent you so far, see Frame::weight
   kPart,    // to the node that sums messages: message `number` is a part of the Sum in tag, offset and total
+  kGone,    // to a process's hub: no communicator has the number `number` here any more
 };
 
 inline constexpr std::uint8_t kEnd = 1;      // data: the message is complete with this part, or striped
@@ -52,9 +53,10 @@ struct Frame {
   std::uint32_t taken = 0;   // messages of this strand that the sender of the frame has taken, modulo 2^32
   std::uint32_t chain = 0;   // kCall: fingerprint of the calls up to this one, see chain_of
 
-  // What a peer must have seen before the sender counts as gone, summed over frames; the same however data is cut.
+  // What a peer must have seen before the sender counts as gone, summed over frames; the same however data is cut. A
+  // message without bytes counts as one.
   std::uint64_t weight() const {
-    if (kind == FrameKind::kData) return length;
+    if (kind == FrameKind::kData) return length + ((flags & kEnd) != 0 && total == 0 ? 1 : 0);
     return kind == FrameKind::kSignal ? 1 : 0;
   }
   bool operator==(const Frame&) const = default;

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "net/messages/endpoint.h"
+#include "net/messages/hub.h"
 
 namespace weft::net::messages {
 
@@ -34,79 +34,85 @@ bool is_ready(int fd, short event) {
 
 }  // namespace
 
-void Endpoint::open_connections(Rank r) {
-  Peer& p = peer(r);
-  p.started = true;
+bootstrap::Record Hub::record_of(Rank r) const {
+  if (static_cast<std::size_t>(r) < records_.size()) return records_[static_cast<std::size_t>(r)];
+  bootstrap::Record node = records_.front();
+  node.data.port = node.aggregation_port;
+  return node;
+}
+
+void Hub::open(ContextId own, Rank peer) {
+  const Rank r = find(own)->here[static_cast<std::size_t>(peer)];
+  if (started_[static_cast<std::size_t>(r)]) return;
+  started_[static_cast<std::size_t>(r)] = true;
   for (int lane = 0; lane < carrier_->lanes(); ++lane) {
     if (carrier_->attached(r, lane) || own_opening(r, lane)) continue;
-    if (!start_opening(r, lane)) return;
+    if (!start_opening(own, r, lane)) return;
   }
 }
 
-bool Endpoint::start_opening(Rank r, int lane) {
+bool Hub::start_opening(ContextId own, Rank r, int lane) {
   const bootstrap::Route route = route_to(r, lane);
   auto fd = bootstrap::start_connect(route.to, route.from);
   if (!fd) {
-    if (fd.error().code == Code::kNoResources)
-      fail(fd.error().code, fd.error().blame, -1, fd.error().message);
+    if (Context* const context = find(own); context != nullptr && fd.error().code == Code::kNoResources)
+      context->user->exhausted(fd.error());
     else
       opening_failed(r, lane, fd.error().message);
-    return carrier_->outlives_lanes() && end_of(r).empty();
+    return carrier_->outlives_lanes() && ends_[static_cast<std::size_t>(r)].empty();
   }
   const std::uint32_t detail = static_cast<std::uint32_t>(lane) | carrier_->losses(r, lane) << kLaneBits;
   const Claim claim{.purpose = bootstrap::kData, .from = rank_, .to = r, .detail = detail};
-  openings_.push_back(
-      {std::move(*fd), Handshake(Handshake::Role::kOpener, meeting_.key, claim), r, lane, Clock::now(), true});
+  openings_.push_back({std::move(*fd), Handshake(Handshake::Role::kOpener, key_, claim), r, lane, Clock::now(), true});
   epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.ptr = nullptr}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, openings_.back().fd.get(), &event);
   return true;
 }
 
-bootstrap::Route Endpoint::route_to(Rank r, int lane) const {
+bootstrap::Route Hub::route_to(Rank r, int lane) const {
   const bootstrap::Record peer = record_of(r);
-  if (!carrier_->outlives_lanes() || rank_ >= ranks_ || r == node_) return {.to = peer.data};
-  return bootstrap::route_of(meeting_.ranks[static_cast<std::size_t>(rank_)].all_rails(), peer.all_rails(), lane);
+  const auto ranks = static_cast<Rank>(records_.size());
+  if (!carrier_->outlives_lanes() || rank_ >= ranks || r >= ranks) return {.to = peer.data};
+  return bootstrap::route_of(record_of(rank_).all_rails(), peer.all_rails(), lane);
 }
 
-void Endpoint::opening_failed(Rank r, int lane, const std::string& why) {
+void Hub::opening_failed(Rank r, int lane, const std::string& why) {
   const auto others = [&] {
-    return peer(r).all_attached || std::any_of(openings_.begin(), openings_.end(), [&](const Opening& o) {
-             return o.fd.open() && o.peer == r && o.lane != lane;
-           });
+    return attached_[static_cast<std::size_t>(r)] ||
+           std::any_of(openings_.begin(), openings_.end(),
+                       [&](const Opening& o) { return o.fd.open() && o.peer == r && o.lane != lane; });
   };
-  const bool first = Clock::now() - meeting_time_ < kRailTime;
+  const bool first = Clock::now() - since_ < kRailTime;
   if (!carrier_->outlives_lanes() || !(first || others())) return ended(r, why);
-  meeting_.log->info(LogPart::kFault, "connection {} to rank {} cannot be made: {}", lane, r, why);
+  log_->info(LogPart::kFault, "connection {} to rank {} cannot be made: {}", lane, r, why);
   retries_.push_back({r, lane, Clock::now() + kRailTime});
 }
 
-void Endpoint::forget(Rank r, const Frame& frame) { stream(r, frame.strand).forget(frame); }
-
-void Endpoint::lost(Rank r, int lane, const std::string& why) {
+void Hub::lost(Rank r, int lane, const std::string& why) {
   const bootstrap::Route route = route_to(r, lane);
-  meeting_.log->warn(LogPart::kNet, "connection {} with {}{} is lost ({}); its messages go over the others", lane,
-                     describe(r), route.text(), why);
+  log_->warn(LogPart::kNet, "connection {} with {}{} is lost ({}); its messages go over the others", lane,
+             record_of(r).text(), route.text(), why);
 }
 
-void Endpoint::reopen(Rank r, int lane) {
+void Hub::reopen(Rank r, int lane) {
   if (rank_ < r) retries_.push_back({r, lane, Clock::now() + kRailTime});
 }
 
 // A connection that breaks before its greeting is over may have had to make place for others: it is tried again, for as
 // long as the other side listens.
-void Endpoint::retry_openings() {
+void Hub::retry_openings() {
   const auto due = [now = Clock::now()](const Retry& r) { return now >= r.at; };
   for (std::size_t i = 0; i < retries_.size(); ++i) {
     const Retry again = retries_[i];
     if (!due(again) || carrier_->attached(again.peer, again.lane) || own_opening(again.peer, again.lane)) continue;
-    meeting_.log->info(LogPart::kFault, "connection {} to rank {} is tried again", again.lane, again.peer);
-    start_opening(again.peer, again.lane);
+    log_->info(LogPart::kFault, "connection {} to rank {} is tried again", again.lane, again.peer);
+    start_opening(current_, again.peer, again.lane);
   }
   std::erase_if(retries_, due);
 }
 
 // Those that say nothing make place; while all do, nobody is accepted.
-bool Endpoint::has_place_for_guest() {
+bool Hub::has_place_for_guest() {
   if (guests_.size() < kGuests) return true;
   const auto silent = std::find_if(guests_.begin(), guests_.end(), [now = Clock::now()](const Opening& o) {
     return o.handshake.silent() && now - o.since > kSilentTime;
@@ -116,59 +122,59 @@ bool Endpoint::has_place_for_guest() {
   return true;
 }
 
-bool Endpoint::own_opening(Rank r, int lane) const {
+bool Hub::own_opening(Rank r, int lane) const {
   return std::any_of(openings_.begin(), openings_.end(),
                      [&](const Opening& o) { return o.fd.open() && o.peer == r && o.lane == lane; });
 }
 
-void Endpoint::drop_own_opening(Rank r, int lane) {
+void Hub::drop_own_opening(Rank r, int lane) {
   for (Opening& o : openings_)
     if (o.peer == r && o.lane == lane) o.fd.reset();
 }
 
-void Endpoint::attach(Opening& opening, bool own) {
+void Hub::attach(Opening& opening, bool own) {
   const Rank r = opening.peer;
-  Peer& p = peer(r);
-  if (meeting_.log->writes(LogLevel::kInfo, LogPart::kNet))
-    meeting_.log->info(LogPart::kNet, "connection {} with {}{} is there, opened by {}", opening.lane, describe(r),
-                       bootstrap::text_of_route(opening.fd.get()), own ? "this rank" : "it");
+  if (log_->writes(LogLevel::kInfo, LogPart::kNet))
+    log_->info(LogPart::kNet, "connection {} with {}{} is there, opened by {}", opening.lane, record_of(r).text(),
+               bootstrap::text_of_route(opening.fd.get()), own ? "this rank" : "it");
   carrier_->attach(r, opening.lane, std::move(opening.fd), opening.handshake);
-  peer_end_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
-  p.started = true;
-  p.all_attached = true;
-  if (!carrier_->outlives_lanes())
-    for (int lane = 0; lane < carrier_->lanes(); ++lane) p.all_attached &= carrier_->attached(r, lane);
-  if (by_ && p.all_attached) tell_broken(r, *by_);
+  const auto at = static_cast<std::size_t>(r);
+  const bool again = carrier_->outlives_lanes() && attached_[at] && ends_[at].empty();
+  ends_[at].clear();  // another attempt had failed
+  started_[at] = true;
+  if (again) return;  // by a further connection
+  for (int lane = 0; !carrier_->outlives_lanes() && lane < carrier_->lanes(); ++lane)
+    if (!carrier_->attached(r, lane)) return;
+  attached_[at] = true;
+  each_with(r, [](User& user, Rank peer) { user.connected(peer); });
 }
 
-std::chrono::microseconds Endpoint::listens_every() const {
+std::chrono::microseconds Hub::listens_every() const {
   return guests_.empty() ? kListenEvery : guests_.size() < kCrowd ? std::chrono::microseconds(0) : kCrowdEvery;
 }
 
-bool Endpoint::progress_guests() {
+bool Hub::progress_guests() {
   listened_ = Clock::now();
-  while (has_place_for_guest() &&
-         is_ready(meeting_.listener.get(), POLLIN)) {  // to accept in vain costs eight times as much
-    auto fd = bootstrap::accept_from(meeting_.listener.get());
+  while (has_place_for_guest() && is_ready(listener_.get(), POLLIN)) {  // to accept in vain costs eight times as much
+    auto fd = bootstrap::accept_from(listener_.get());
     if (!fd) {
-      fail(fd.error().code, fd.error().blame, -1, fd.error().message);
+      if (Context* const context = find(current_); context != nullptr && context->user != nullptr)
+        context->user->exhausted(fd.error());
       break;
     }
     if (!fd->open()) break;
-    if (rank_ < ranks_ &&
-        !meeting_.ranks[static_cast<std::size_t>(rank_)].has_rail(bootstrap::local_address(fd->get())))
+    if (rank_ < static_cast<Rank>(records_.size()) && !record_of(rank_).has_rail(bootstrap::local_address(fd->get())))
       continue;  // by an interface that is not to be used
     epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd->get(), &event);
-    guests_.push_back(
-        {std::move(*fd), Handshake(Handshake::Role::kAcceptor, meeting_.key), -1, 0, Clock::now(), false});
+    guests_.push_back({std::move(*fd), Handshake(Handshake::Role::kAcceptor, key_), -1, 0, Clock::now(), false});
   }
   bool moved = false;
   for (Opening& o : guests_) moved |= progress_guest(o);
   return moved;
 }
 
-bool Endpoint::progress_openings() {
+bool Hub::progress_openings() {
   retry_openings();
   bool moved = (guests_.empty() || Clock::now() - listened_ >= listens_every()) && progress_guests();
   for (std::size_t i = 0; i < openings_.size(); ++i) {
@@ -193,8 +199,8 @@ bool Endpoint::progress_openings() {
     } else if (state == Handshake::State::kFailed) {
       // A refusal as a duplicate means that the peer's own attempt counts.
       if (o.handshake.broke()) {
-        meeting_.log->info(LogPart::kFault, "connection {} to rank {} broke in its greeting: {}", o.lane, o.peer,
-                           o.handshake.problem());
+        log_->info(LogPart::kFault, "connection {} to rank {} broke in its greeting: {}", o.lane, o.peer,
+                   o.handshake.problem());
         retries_.push_back({o.peer, o.lane, Clock::now() + kRetryAfter});
       } else if (o.handshake.refused() != bootstrap::kRefusedDuplicate) {
         // A rail's address may be another host's, too, or this one's: bridges of containers have the same everywhere.
@@ -211,13 +217,13 @@ bool Endpoint::progress_openings() {
   return moved;
 }
 
-bool Endpoint::progress_guest(Opening& o) {
+bool Hub::progress_guest(Opening& o) {
   o.handshake.advance(o.fd.get());
   if (o.handshake.proved() && o.peer < 0) {
     const Claim& c = o.handshake.claim();
     const std::uint32_t lane = c.detail & ((1U << kLaneBits) - 1);
-    if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= ranks() || c.from == rank_ ||
-        lane >= static_cast<std::uint32_t>(carrier_->lanes())) {
+    if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= static_cast<Rank>(records_.size()) ||
+        c.from == rank_ || lane >= static_cast<std::uint32_t>(carrier_->lanes())) {
       o.handshake.refuse(bootstrap::kRefusedRanks);
     } else {
       o.peer = c.from;

@@ -19,6 +19,11 @@ World::World(const fabric::Capabilities& capabilities, bootstrap::Meeting meetin
       endpoint(capabilities, std::move(meeting), rank, limits.timeout, make_carrier),
       wait_policy(endpoint, limits) {}
 
+World::World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, WaitPolicy::Limits limits,
+             Branch branch)
+    : endpoint(capabilities, std::move(meeting), rank, limits.timeout, std::move(branch)),
+      wait_policy(endpoint, limits) {}
+
 Result<void*> World::allocate(Bytes bytes) {
   constexpr std::size_t kPage = 4096;
   const std::size_t size = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage;

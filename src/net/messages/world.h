@@ -14,6 +14,9 @@ struct World {
 
   World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, WaitPolicy::Limits limits,
         const Endpoint::MakeCarrier& make_carrier, std::unique_ptr<Aggregator> node = nullptr);
+  // Of a group that uses the connections of the communicator that it was split from.
+  World(const fabric::Capabilities& capabilities, bootstrap::Meeting meeting, Rank rank, WaitPolicy::Limits limits,
+        Branch branch);
 
   Rank ranks() const { return endpoint.ranks(); }
   // Ordinary memory: no peer loads or stores it.

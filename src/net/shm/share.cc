@@ -83,6 +83,22 @@ Bytes Share::deallocate(void* memory) {
   return size;
 }
 
+void Share::withdraw(std::uint32_t offer, Rank culprit, fabric::Cause cause) {
+  const std::uint64_t why = std::uint64_t{static_cast<std::uint32_t>(cause)} << memory::kCauseShift;
+  mapping_->segment.block(rank_).withdrawn[withdrawn_++ % memory::kWithdrawn].store(
+      std::uint64_t{offer} << 32 | why | static_cast<std::uint64_t>(culprit + 1), std::memory_order_release);
+}
+
+std::optional<Share::Withdrawal> Share::withdrawn(Rank rank, std::uint32_t offer) const {
+  for (const auto& place : mapping_->segment.block(rank).withdrawn) {
+    const std::uint64_t found = place.load(std::memory_order_acquire);
+    if (found == 0 || found >> 32 != offer) continue;
+    const auto who = static_cast<Rank>(found & ((std::uint64_t{1} << memory::kCauseShift) - 1)) - 1;
+    return Withdrawal{who, static_cast<fabric::Cause>(found >> memory::kCauseShift & 0xf)};
+  }
+  return std::nullopt;
+}
+
 Room Share::reserve(Rank ranks) {
   struct statvfs info {};
   if (statvfs("/dev/shm", &info) == 0 && !check_free(info.f_bavail * info.f_frsize, ranks)) return {};

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "exec/fabric/fabric.h"
 #include "net/memory/heap.h"
 #include "net/memory/segment.h"
 
@@ -58,6 +60,17 @@ class Share {
   // Returns the size of the block. Requires: as Heap::deallocate.
   Bytes deallocate(void* memory);
 
+  // A number for an offer of this process to make a group.
+  std::uint32_t next_offer() { return ++offers_; }
+  // Takes that offer back; `culprit`, a rank of the mapping's, broke the communicator that makes the group.
+  void withdraw(std::uint32_t offer, Rank culprit, fabric::Cause cause);
+  // Why that rank's offer was taken back, if it was.
+  struct Withdrawal {
+    Rank culprit;
+    fabric::Cause cause;
+  };
+  std::optional<Withdrawal> withdrawn(Rank rank, std::uint32_t offer) const;
+
   // Room for any group of `ranks`, or for a smaller one where that is too much: zeros. What all of the group
   // touch first has pages: otherwise they would all ask for them at once, and sleep until one has got them. None: there
   // is no more, or /dev/shm could not hold what the group would touch.
@@ -81,6 +94,7 @@ class Share {
 
   const std::unique_ptr<const Mapping> mapping_;
   const Rank rank_;
+  std::atomic<std::uint32_t> offers_{0}, withdrawn_{0};
   std::mutex mutex_;
   memory::Heap heap_;  // the rest: by mutex_
   FreeList rooms_;     // offsets from the segment's start

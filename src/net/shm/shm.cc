@@ -298,8 +298,36 @@ void World::deallocate(void* memory) { allocated_ -= share->deallocate(memory); 
 // What was not needed the last time serves again.
 Offer World::offer() {
   if (offered_.bytes == 0) offered_ = share->reserve(ranks());
-  return {share->rank(), offered_};
+  offer_ = share->next_offer();
+  return {share->rank(), offered_, offer_};
 }
+
+void World::withdraw() {
+  const auto by = wait_policy.broken();
+  const bool inside = by && by->culprit >= 0 && by->culprit < ranks();
+  share->withdraw(offer_, inside ? members[static_cast<std::size_t>(by->culprit)] : share->rank(),
+                  inside ? by->cause : fabric::Cause::kLeft);
+}
+
+namespace {
+
+// Why a member of a group that has not come to it never will, in ranks of the group.
+std::function<std::optional<memory::WaitPolicy::Broken>(Rank)> withdrawals(std::shared_ptr<Share> share,
+                                                                           memory::Segment segment,
+                                                                           std::vector<Offer> offers) {
+  return [share = std::move(share), segment,
+          offers = std::move(offers)](Rank r) -> std::optional<memory::WaitPolicy::Broken> {
+    const Offer& offer = offers[static_cast<std::size_t>(r)];
+    if (!is_absent(segment, r)) return std::nullopt;
+    const auto found = share->withdrawn(offer.holder, offer.number);
+    if (!found) return std::nullopt;
+    for (std::size_t i = 0; i < offers.size(); ++i)
+      if (offers[i].holder == found->culprit) return memory::WaitPolicy::Broken{static_cast<Rank>(i), found->cause, r};
+    return memory::WaitPolicy::Broken{r, fabric::Cause::kLeft, r};
+  };
+}
+
+}  // namespace
 
 std::unique_ptr<World> World::move(std::span<const Offer> offers, Rank rank, const memory::WaitPolicy::Limits& limits) {
   const auto ranks = static_cast<Rank>(offers.size());
@@ -317,9 +345,12 @@ std::unique_ptr<World> World::move(std::span<const Offer> offers, Rank rank, con
   for (const Offer& o : offers) holders.push_back(o.holder);
   for (Rank r = 0; r < ranks; ++r)  // for messages; everybody knows them alike, and some may never come
     segment.block(r).pid.store(all.block(holders[static_cast<std::size_t>(r)]).pid, std::memory_order_relaxed);
-  return std::make_unique<World>(share, segment, std::move(holders),
-                                 Options{.rank = rank, .ranks = ranks, .heap_bytes = heap_bytes_, .limits = limits},
-                                 gives ? Room{giver->room.place, bytes} : Room{});
+  auto world =
+      std::make_unique<World>(share, segment, std::move(holders),
+                              Options{.rank = rank, .ranks = ranks, .heap_bytes = heap_bytes_, .limits = limits},
+                              gives ? Room{giver->room.place, bytes} : Room{});
+  world->wait_policy.ask_for_withdrawn(withdrawals(share, segment, {offers.begin(), offers.end()}));
+  return world;
 }
 
 Result<std::unique_ptr<World>> attach(const Options& options) {

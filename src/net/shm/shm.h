@@ -31,6 +31,7 @@ struct Options {
 struct Offer {
   Rank holder = -1;  // its rank in the segment
   Room room = {};    // that it could give
+  std::uint32_t number = 0;
 };
 
 // One rank as a process. See exec::WorldExecutor for what it is used as.
@@ -56,9 +57,11 @@ struct World {
 
   // Room for one new group of these ranks or some of them.
   Offer offer();
+  // The group of the last offer() does not come about on this rank: others, who may have seen the offer, read why.
+  void withdraw();
   // This rank in the group of those who made the offers, as `rank` of them: in the room of the first that has enough.
-  // It does not wait for the others: who never comes is noticed as anybody who dies. Null: nobody has enough, so
-  // attach().
+  // It does not wait for the others: a rank that never comes is noticed as one that dies, or reads as withdrawn. Null:
+  // nobody has enough, so attach().
   std::unique_ptr<World> move(std::span<const Offer> offers, Rank rank, const memory::WaitPolicy::Limits& limits);
 
   const std::shared_ptr<Share> share;
@@ -71,6 +74,7 @@ struct World {
   Bytes allocated_ = 0;
   const Room given_;
   Room offered_;
+  std::uint32_t offer_ = 0;  // the last offer's number
 };
 
 // Meets the other ranks; returns when all are there. No server: rank 0 creates the segment under a name made of the id

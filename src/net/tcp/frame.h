@@ -35,7 +35,7 @@ struct Header {
   std::uint32_t sequence = 0;  // of the frame on its connection
   Frame frame;
   std::uint32_t received = 0;  // frames of this connection that the sender of the header has whole, modulo 2^32
-  std::uint32_t reserved = 0;
+  std::uint32_t context = 0;   // of the communicator, at the receiver
   std::uint32_t payload_crc = 0;
   std::uint32_t header_crc = 0;
 

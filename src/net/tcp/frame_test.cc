@@ -65,12 +65,12 @@ TEST(Frames, NoSealedHeaderLeadsBeyondASlot) {
 
 // Takes messages of one strand in order and keeps what they hold.
 struct Collector final : Receiver {
-  std::byte* place(Rank, const Frame& f) override {
+  std::byte* place(Rank, ContextId, const Frame& f) override {
     at = text.size();
     text.resize(at + f.length + 1);
     return reinterpret_cast<std::byte*>(text.data() + at);
   }
-  bool arrived(Rank, const Frame& f, const std::byte*) override {
+  bool arrived(Rank, ContextId, const Frame& f, const std::byte*) override {
     if (f.kind == FrameKind::kData) text.resize(at + f.length);
     ++frames;
     return false;
@@ -137,7 +137,7 @@ TEST(Wires, LargeMemoryIsTheirsUntilThePeerHasReadIt) {
   const std::string large(60000, 'L'), small(600, 's');
   const auto bytes = [](const std::string& text) { return reinterpret_cast<const std::byte*>(text.data()); };
   const auto touches = [&](const std::string& text) {
-    return pair.one.touches(bytes(text), bytes(text) + text.size());
+    return pair.one.touches(0, bytes(text), bytes(text) + text.size());
   };
   pair.one.send(data(large.size()), bytes(large), Block());
   pair.one.send(data(small.size()), bytes(small), Block());

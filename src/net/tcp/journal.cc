@@ -26,29 +26,34 @@ void Wire::report(const Loss& loss) {
   send({.header = {.flags = kBare | kLost, .frame = frame}, .payload = nullptr, .block = Block()}, false);
 }
 
-std::optional<Frame> Wire::unfinished() const {
+std::optional<Header> Wire::unfinished() const {
   if (!in_payload_) return std::nullopt;
-  return header_.frame;
+  return header_;
 }
 
 void Wire::freeze() {
   if (attached()) reset("it is lost");
-  ended_ = true;
+  ended_ = frozen_ = true;
 }
 
 void Wire::hand_over(std::uint32_t received, Wire& to) {
   std::deque<Outgoing> queue;
   queue.swap(queue_);
   drop_queue();
+  frozen_ = false;
   for (Outgoing& out : queue) {
     const bool says_loss = (out.header.flags & kLost) != 0;
     const bool numbered = out.header.sequence != 0;
     if (numbered && static_cast<std::int32_t>(received - out.header.sequence) >= 0) continue;
     if ((out.header.flags & kBare) != 0 && !says_loss) continue;
     const bool encrypted = out.plain != nullptr;
-    to.send({.header = {.flags = out.header.flags, .frame = out.header.frame, .payload_crc = out.header.payload_crc},
+    to.send({.header = {.flags = out.header.flags,
+                        .frame = out.header.frame,
+                        .context = out.header.context,
+                        .payload_crc = out.header.payload_crc},
              .payload = encrypted ? out.plain : out.payload,
-             .block = std::move(encrypted ? out.plain_block : out.block)},
+             .block = std::move(encrypted ? out.plain_block : out.block),
+             .own = out.own},
             false);
   }
   sealer_.reset();

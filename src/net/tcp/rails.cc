@@ -116,15 +116,17 @@ void Sockets::measure(Rank peer) {
   }
 }
 
-void Sockets::send_by_rates(Rank peer, const Frame& frame, const std::byte* payload, const Block& block,
+void Sockets::send_by_rates(const Route& route, const Frame& frame, const std::byte* payload, const Block& block,
                             bool more_follows) {
+  const Rank peer = route.peer;
+  const Contexts contexts{route.own, route.peers};
   choose_main(peer);
   Way& way = ways_[static_cast<std::size_t>(peer)];
   Wires& own = wires(peer);
   Wire& main = *own[static_cast<std::size_t>(way.main)];
   const Bytes bytes = frame.length;
   if (bytes < kChooseFrom || (frame.flags & messages::kEnd) == 0 || frame.offset > 0 || !main.attached()) {
-    main.send(frame, payload, block, more_follows);
+    main.send(frame, payload, block, more_follows, contexts);
     return note_busy(main);
   }
   measure(peer);
@@ -146,7 +148,7 @@ void Sockets::send_by_rates(Rank peer, const Frame& frame, const std::byte* payl
     if (shares[i] == 0) continue;
     part.offset = static_cast<std::uint32_t>(at);
     part.length = static_cast<std::uint32_t>(shares[i]);
-    own[i]->send(part, payload + at, block);
+    own[i]->send(part, payload + at, block, false, contexts);
     at += shares[i];
     note_busy(*own[i]);
   }
@@ -162,9 +164,9 @@ void Sockets::lose(Rank peer, int lane, const std::string& why) {
   if (wire.attached()) epoll_ctl(epoll_, EPOLL_CTL_DEL, wire.fd(), nullptr);
   wire.freeze();
   own.lost = true;
-  std::erase(busy_, &wire);
+  note_busy(wire);
   std::erase(owing_, &wire);
-  if (unfinished) receiver_.forget(peer, *unfinished);
+  if (unfinished) receiver_.forget(peer, unfinished->context, unfinished->frame);
   over->report({.lane = static_cast<std::uint16_t>(lane), .before = own.losses, .received = received});
   note_busy(*over);
   receiver_.lost(peer, lane, why);

@@ -146,6 +146,32 @@ TEST_P(TwoRails, ARailThatIsCutUnderLoadLosesNothingAndComesBack) {
   }
 }
 
+// What was on the rail is sent again once the peer has said what has come: until then it is read where it lies.
+TEST_P(TwoRails, ALostRailStillReadsTheCallersMemoryUntilItsFramesAreSentAgain) {
+  for (int i = 0; i < 4; ++i) cross([] {});
+  ++round;
+  pump_until([&] { return at(0).ready(0, send(0)); });
+  at(0).post(0, send(0));
+  constexpr Bytes kPart = 4096;
+  const auto read = [&] {
+    std::vector<Bytes> parts;
+    for (Bytes i = 0; i < kBytes; i += kPart)
+      if (at(0).reads(in[0].data() + i, kPart)) parts.push_back(i);
+    return parts;
+  };
+  const std::vector<Bytes> before = read();
+  EXPECT_FALSE(before.empty());
+  EXPECT_GT(cut(loopback_number(2)), 0);
+  for (int i = 0; i < 100; ++i) at(0).pump_all();  // rank 1 says nothing yet
+  EXPECT_EQ(read(), before);
+  EXPECT_EQ(at(0).unsettled(), 1);
+  pump_until([&] { return at(1).ready(0, receive(1)); });
+  at(1).post(0, receive(1));
+  pump_until([&] { return at(0).unsettled() < 0; });
+  EXPECT_TRUE(read().empty());
+  EXPECT_TRUE(out[1] == in[0]);
+}
+
 INSTANTIATE_TEST_SUITE_P(Rails, TwoRails, testing::Values(bootstrap::Protection::kOff, bootstrap::Protection::kEncrypt),
                          [](const auto& info) {
                            return info.param == bootstrap::Protection::kOff ? "Plain" : "Encrypted";

@@ -33,6 +33,7 @@ Sockets::Wires& Sockets::wires(Rank peer) {
     all_.push_back(own.emplace_back(std::make_unique<Wire>(peer, splicer, sealing_.on() ? &sealed_ : nullptr,
                                                            rails_ ? &journal_ : nullptr))
                        .get());
+  for (const auto& wire : own) wire->share(shared_);
   if (rails_) ways_[static_cast<std::size_t>(peer)].lanes.resize(static_cast<std::size_t>(lanes_));
   return own;
 }
@@ -57,12 +58,14 @@ bool Sockets::attached(Rank peer, int lane) const {
   return lost || own[static_cast<std::size_t>(lane)]->attached();  // a lost one makes place when both ends know
 }
 
-void Sockets::send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) {
-  Wires& own = wires(peer);
+void Sockets::send(const Route& route, const Frame& frame, const std::byte* payload, const Block& block,
+                   bool more_follows) {
+  Wires& own = wires(route.peer);
+  const Contexts contexts{route.own, route.peers};
   const Bytes bytes = frame.length;
-  if (rails_) return send_by_rates(peer, frame, payload, block, more_follows);
+  if (rails_) return send_by_rates(route, frame, payload, block, more_follows);
   if (lanes_ == 1 || bytes < kStripeFrom || (frame.flags & messages::kEnd) == 0 || frame.offset > 0) {
-    own[0]->send(frame, payload, block, more_follows);
+    own[0]->send(frame, payload, block, more_follows, contexts);
     return note_busy(*own[0]);
   }
   constexpr Bytes kPage = 4096;
@@ -74,7 +77,7 @@ void Sockets::send(Rank peer, const Frame& frame, const std::byte* payload, cons
     part.offset = static_cast<std::uint32_t>(at);
     part.length = static_cast<std::uint32_t>(std::min(share, bytes - at));
     Wire& wire = *own[static_cast<std::size_t>(lane)];
-    wire.send(part, payload + at, block);
+    wire.send(part, payload + at, block, false, contexts);
     note_busy(wire);
   }
 }
@@ -82,6 +85,9 @@ void Sockets::send(Rank peer, const Frame& frame, const std::byte* payload, cons
 void Sockets::note_busy(Wire& wire) {
   if (!wire.idle() && std::find(busy_.begin(), busy_.end(), &wire) == busy_.end()) busy_.push_back(&wire);
 }
+
+// Nothing of it needs a look: what an ended connection carried is lost, what a frozen one did waits for another.
+bool Sockets::is_quiet(const Wire& wire) { return wire.frozen() ? wire.idle() : wire.ended() || wire.idle(); }
 
 // Also of a connection that has ended: nothing happens then.
 void Sockets::confirm() {
@@ -92,31 +98,44 @@ void Sockets::confirm() {
   owing_.clear();
 }
 
-Rank Sockets::unsettled() {
+Rank Sockets::unsettled(ContextId own) {
   confirm();
   if (rails_) find_silent();
-  std::erase_if(busy_, [](Wire* wire) { return wire->flush() || wire->ended(); });
-  return busy_.empty() ? -1 : busy_.front()->peer();
+  for (Wire* wire : busy_) wire->flush();
+  std::erase_if(busy_, [](const Wire* wire) { return is_quiet(*wire); });
+  const auto found = std::find_if(busy_.begin(), busy_.end(), [own](const Wire* wire) { return wire->carries(own); });
+  return found == busy_.end() ? -1 : (*found)->peer();
 }
 
-Rank Sockets::reader_of(const std::byte* begin, const std::byte* end) const {
+Rank Sockets::reader_of(ContextId own, const std::byte* begin, const std::byte* end) const {
   for (const Wire* wire : busy_)
-    if (wire->touches(begin, end)) return wire->peer();
+    if (wire->touches(own, begin, end)) return wire->peer();
   return -1;
 }
 
-bool Sockets::reads_callers(Rank peer) const {
+bool Sockets::reads_callers(Rank peer, ContextId own) const {
   return std::any_of(busy_.begin(), busy_.end(),
-                     [&](const Wire* wire) { return wire->peer() == peer && wire->touches_callers(); });
+                     [&](const Wire* wire) { return wire->peer() == peer && wire->touches_callers(own); });
 }
 
 // Part of such a frame may have been sent, so that nothing else can follow it.
-void Sockets::drop_callers() {
-  std::erase_if(busy_, [](Wire* wire) {
-    const bool reads = wire->touches_callers();
-    if (reads) wire->reset("a call of this rank has failed");
-    return reads;
+void Sockets::drop_callers(ContextId own) {
+  std::erase_if(busy_, [&](Wire* wire) {
+    if (!wire->touches_callers(own) || ((shared_ || wire->frozen()) && wire->copy_callers(own, sealed_))) return false;
+    wire->reset("a call of this rank has failed");
+    return true;
   });
+}
+
+void Sockets::divert(ContextId own) {
+  if (!shared_) return;  // nothing is read any more
+  if (!sink_) sink_ = sealed_.take();
+  for (Wire* wire : all_) wire->divert(own, sink_.data());
+}
+
+void Sockets::share(bool several) {
+  shared_ = several;
+  for (Wire* wire : all_) wire->share(several);
 }
 
 bool Sockets::drain(Wire& wire) {
@@ -158,7 +177,7 @@ bool Sockets::pump_all() {
   confirm();
   if (rails_) find_silent();
   for (Wire* wire : busy_) wire->flush();
-  std::erase_if(busy_, [](Wire* wire) { return wire->idle() || wire->ended(); });
+  std::erase_if(busy_, [](const Wire* wire) { return is_quiet(*wire); });
   for (std::size_t i = 0; i < all_.size(); ++i)
     if (all_[i]->attached() && !all_[i]->ended()) moved |= drain(*all_[i]);
   return moved;

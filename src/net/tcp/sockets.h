@@ -28,14 +28,17 @@ class Sockets final : public messages::Carrier {
   bool outlives_lanes() const override { return rails_; }
   std::uint32_t losses(Rank peer, int lane) const override;
   std::string describe_lanes(Rank peer) const override;
-  void send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) override;
+  void send(const Route& route, const Frame& frame, const std::byte* payload, const Block& block,
+            bool more_follows) override;
   bool pump(Rank peer) override;
   bool pump_all() override;
-  void left(Rank) override {}  // its sockets will say so, too
-  Rank unsettled() override;
-  Rank reader_of(const std::byte* begin, const std::byte* end) const override;
-  bool reads_callers(Rank peer) const override;
-  void drop_callers() override;
+  void left(Rank, ContextId) override {}  // its sockets will say so, too
+  Rank unsettled(ContextId own) override;
+  Rank reader_of(ContextId own, const std::byte* begin, const std::byte* end) const override;
+  bool reads_callers(Rank peer, ContextId own) const override;
+  void drop_callers(ContextId own) override;
+  void divert(ContextId own) override;
+  void share(bool several) override;
   bool may_sleep() override;
   void woken(void* what) override;
   void leave(messages::Clock::duration longest) override;
@@ -65,7 +68,8 @@ class Sockets final : public messages::Carrier {
   int lane_of(const Wire& wire);
   // One that carries frames, but not this; null: there is none.
   Wire* other(Rank peer, int than);
-  void send_by_rates(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows);
+  void send_by_rates(const Route& route, const Frame& frame, const std::byte* payload, const Block& block,
+                     bool more_follows);
   void measure(Rank peer);
   void choose_main(Rank peer);
   void lose(Rank peer, int lane, const std::string& why);
@@ -74,6 +78,7 @@ class Sockets final : public messages::Carrier {
   void find_silent();
   void settle_before_leaving(messages::Clock::time_point deadline);
   void note_busy(Wire& wire);
+  static bool is_quiet(const Wire& wire);
   void confirm();
 
   int lanes_;
@@ -81,7 +86,9 @@ class Sockets final : public messages::Carrier {
   ZeroCopy zero_copy_;
   bootstrap::Sealing sealing_;
   Splicer splicer_;
-  messages::Blocks sealed_{messages::kSlotBytes};  // encrypted bytes on their way out
+  messages::Blocks sealed_{messages::kSlotBytes};  // encrypted or copied bytes on their way out
+  Block sink_;                                     // of bytes that nobody wants any more
+  bool shared_ = false;
   std::chrono::milliseconds timeout_;
   messages::Receiver& receiver_;
   int epoll_;
@@ -90,7 +97,9 @@ class Sockets final : public messages::Carrier {
   std::vector<Way> ways_;                           // with rails
   messages::Clock::time_point looked_{};            // for silent connections
   std::vector<Wire*> all_;
-  std::vector<Wire*> busy_;   // with frames that the kernel has not taken, or the peer has not confirmed
+  // With frames that the kernel has not taken, or the peer has not confirmed, or that wait for another connection and
+  // read callers' memory meanwhile.
+  std::vector<Wire*> busy_;
   std::vector<Wire*> owing_;  // whose peers may wait for a confirmation
 };
 

@@ -85,6 +85,7 @@ ssize_t Wire::write_failed() {
 
 void Wire::drop_queue() {
   queue_.clear();
+  frozen_ = false;
   gone_ = 0;
   if (pipe_) splicer_->give_back(std::move(pipe_));
 }
@@ -97,11 +98,14 @@ void Wire::number(Header& header) {
   tcp::seal(header);
 }
 
-void Wire::send(const Frame& frame, const std::byte* payload, Block block, bool more_follows) {
-  Outgoing out{.header = {.frame = frame}, .payload = payload, .block = std::move(block)};
+void Wire::send(const Frame& frame, const std::byte* payload, Block block, bool more_follows, Contexts contexts) {
+  Outgoing out{.header = {.frame = frame, .context = contexts.peers},
+               .payload = payload,
+               .block = std::move(block),
+               .own = contexts.own};
   carried_ += frame.length;
   if (journal_ != nullptr && frame.length > 0 && !out.block) {
-    if (frame.length >= kSpliceFrom) {
+    if (frame.length >= kSpliceFrom && !shared_) {
       out.header.flags = kHeld;
     } else {  // a copy costs less than waiting until the peer has it
       out.block = journal_->take();
@@ -109,7 +113,7 @@ void Wire::send(const Frame& frame, const std::byte* payload, Block block, bool 
       out.payload = out.block.data();
     }
   }
-  if (splicer_ != nullptr && frame.length >= kSpliceFrom) out.header.flags = kHeld;
+  if (splicer_ != nullptr && !shared_ && frame.length >= kSpliceFrom) out.header.flags = kHeld;
   if (frame.length > 0 && sealed_ == nullptr) out.header.payload_crc = crc32c(0, payload, frame.length);
   send(std::move(out), more_follows);
 }
@@ -227,15 +231,47 @@ void Wire::retire() {
   }
 }
 
-bool Wire::touches(const std::byte* begin, const std::byte* end) const {
+bool Wire::touches(ContextId own, const std::byte* begin, const std::byte* end) const {
   return std::any_of(queue_.begin(), queue_.end(), [&](const Outgoing& o) {
     const std::byte* const at = o.plain != nullptr ? o.plain : o.payload;
-    return o.reads_caller() && at < end && begin < at + o.header.frame.length;
+    return o.own == own && o.reads_caller() && at < end && begin < at + o.header.frame.length;
   });
+}
+
+bool Wire::touches_callers(ContextId own) const {
+  return std::any_of(queue_.begin(), queue_.end(), [&](const Outgoing& o) { return o.own == own && o.reads_caller(); });
 }
 
 bool Wire::touches_callers() const {
   return std::any_of(queue_.begin(), queue_.end(), [](const Outgoing& o) { return o.reads_caller(); });
+}
+
+bool Wire::copy_callers(ContextId own, messages::Blocks& blocks) {
+  bool all = true;
+  for (Outgoing& o : queue_) {
+    if (o.own != own || !o.reads_caller()) continue;
+    if (o.held() && journal_ == nullptr) {
+      all = false;
+      continue;
+    }
+    const std::byte*& at = o.plain != nullptr ? o.plain : o.payload;
+    Block& copy = o.plain != nullptr ? o.plain_block : o.block;
+    copy = blocks.take();
+    std::memcpy(copy.data(), at, o.header.frame.length);
+    at = copy.data();
+  }
+  return all;
+}
+
+bool Wire::carries(ContextId own) const {
+  return std::any_of(queue_.begin(), queue_.end(), [&](const Outgoing& o) {
+    const bool waits = journal_ == nullptr || (!o.all_sent() && !frozen_) || o.reads_caller();
+    return waits && (o.own == own || (o.header.flags & kBare) != 0);
+  });
+}
+
+void Wire::divert(ContextId own, std::byte* sink) {
+  if (in_payload_ && header_.context == own) into_ = placed_ = sink;
 }
 
 // Into `first`, what more there is into staging. Requires: staging is used up, or `first` is staging's free end.
@@ -342,10 +378,10 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
     if ((header_.flags & kBare) != 0) return true;
     if (journal_ != nullptr && ++since_confirmed_ >= kConfirmEvery) owes_confirmation_ = true;
     if (header_.frame.kind != FrameKind::kData) {
-      pauses = receiver.arrived(peer_, header_.frame, nullptr);
+      pauses = receiver.arrived(peer_, header_.context, header_.frame, nullptr);
       return true;
     }
-    placed_ = into_ = receiver.place(peer_, header_.frame);
+    placed_ = into_ = receiver.place(peer_, header_.context, header_.frame);
     if (into_ == nullptr) {
       end("its messages are out of turn");
       return true;
@@ -365,14 +401,14 @@ bool Wire::next_frame(Receiver& receiver, bool& pauses) {
   const std::size_t tag = opener_ && header_.frame.length > 0 ? kTag : 0;
   if (left_ > 0 || end_ - begin_ < tag) return false;
   in_payload_ = false;
-  if ((header_.flags & kHeld) != 0 && receiver.broken()) {
+  if ((header_.flags & kHeld) != 0 && receiver.broken(header_.context)) {
     end("its call has failed");
     return true;
   }
   if (const std::string fault = fault_in_payload(); !fault.empty()) return damaged(fault);
   begin_ += tag;
   if ((header_.flags & kHeld) != 0) owes_confirmation_ = true;
-  pauses = receiver.arrived(peer_, header_.frame, placed_);
+  pauses = receiver.arrived(peer_, header_.context, header_.frame, placed_);
   return true;
 }
 

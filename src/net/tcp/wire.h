@@ -16,7 +16,13 @@
 namespace weft::net::tcp {
 
 using messages::Block;
+using messages::ContextId;
 using messages::Receiver;
+
+// The numbers of a communicator here and at the peer.
+struct Contexts {
+  ContextId own = 0, peers = 0;
+};
 
 // One connection to a peer: frames out of where they lie, and frames in to where they belong.
 // Before it is attached, frames queue. Thread: the endpoint's. Owns: its socket; blocks of queued frames. Memory of
@@ -33,25 +39,37 @@ class Wire {
   int fd() const { return fd_.get(); }
   bool attached() const { return fd_.open(); }
   void copy_always() { splicer_ = nullptr; }
+  // From now on, or until further notice: frames that are already under way may lend callers' memory still.
+  void share(bool several) { shared_ = several; }
   // How frames are sealed, before attach(). Requires: there are blocks for it; `greeting` is done.
   void seal_by(const bootstrap::Sealing& sealing, const bootstrap::Handshake& greeting);
   // Frames sent so far must be acknowledged within `timeout`, or the link counts as cut.
   void attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout);
 
   // Sends what the socket takes at once, unless `more_follows`.
-  void send(const Frame& frame, const std::byte* payload, Block block, bool more_follows = false);
+  void send(const Frame& frame, const std::byte* payload, Block block, bool more_follows = false,
+            Contexts contexts = {});
   // False: something is left.
   bool flush();
-  // With a journal: nothing is to be sent, and no frame reads a caller's memory.
-  bool idle() const { return queue_.empty() || (journal_ != nullptr && !wants_output() && !touches_callers()); }
+  // With a journal: nothing is to be sent here, and no frame reads a caller's memory.
+  bool idle() const {
+    return queue_.empty() || (journal_ != nullptr && (frozen_ || !wants_output()) && !touches_callers());
+  }
+  // Is something of this communicator under way?
+  bool carries(ContextId own) const;
   bool wants_output() const { return queue_.size() > gone_; }
   // Tells the peer, if it waits for that, that its memory has been read. What is sent anyway says so too.
   void confirm();
   bool owes_confirmation() const { return owes_confirmation_; }
-  // Does a frame under way still read these bytes?
-  bool touches(const std::byte* begin, const std::byte* end) const;
-  // … or any caller's?
+  // Does a frame of this communicator, under way, still read these bytes?
+  bool touches(ContextId own, const std::byte* begin, const std::byte* end) const;
+  // … or any memory of that communicator's callers, or of any's?
+  bool touches_callers(ContextId own) const;
   bool touches_callers() const;
+  // Copies what does, so that the caller may change it. False: the kernel reads some of it where it lies.
+  bool copy_callers(ContextId own, messages::Blocks& blocks);
+  // The rest of a frame that is coming in for this communicator goes to `sink`, a slot's bytes.
+  void divert(ContextId own, std::byte* sink);
 
   // Reads until nothing is there or arrived() pauses it; true: something came.
   bool receive(Receiver& receiver);
@@ -78,10 +96,12 @@ class Wire {
   std::vector<Loss> take_reports() { return std::exchange(reports_, {}); }
   // Frames that have come whole.
   std::uint32_t received() const { return frames_received_ - (in_payload_ ? 1 : 0); }
-  // The data frame of which a part has come.
-  std::optional<Frame> unfinished() const;
-  // The connection is lost: it is closed, its frames and those that follow wait for hand_over().
+  // The header of the data frame of which a part has come.
+  std::optional<Header> unfinished() const;
+  // The connection is lost: it is closed, its frames and those that follow wait for hand_over(). They may read callers'
+  // memory until then.
   void freeze();
+  bool frozen() const { return frozen_; }
   // Sends the frames after the first `received` over another wire; this one is as new.
   void hand_over(std::uint32_t received, Wire& to);
   // Gives up all frames: there is nobody to send them to.
@@ -110,6 +130,7 @@ class Wire {
     std::unique_ptr<Seals> seals;
     const std::byte* plain = nullptr;  // with a journal, what a payload was before it was encrypted
     Block plain_block = {};
+    ContextId own = 0;
     std::size_t head_bytes() const { return seals ? sizeof seals->head : sizeof header; }
     std::size_t tail_bytes() const { return seals && header.frame.length > 0 ? kTag : 0; }
     std::size_t bytes() const { return head_bytes() + header.frame.length + tail_bytes(); }
@@ -146,12 +167,13 @@ class Wire {
 
   Rank peer_;
   Splicer* splicer_;
+  bool shared_ = false;
   messages::Blocks* const sealed_;                    // null: frames are not sealed
   messages::Blocks* const journal_;                   // null: frames are forgotten when they are sent
   std::optional<bootstrap::Sealer> sealer_, opener_;  // of frames out and in, once it is attached
   std::unique_ptr<Pipe> pipe_;                        // while it holds a part of the next frame
   bootstrap::UniqueFd fd_;
-  bool ended_ = false, closed_ = false;
+  bool ended_ = false, closed_ = false, frozen_ = false;
   std::string end_reason_;
 
   std::uint32_t frames_sent_ = 0;

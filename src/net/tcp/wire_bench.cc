@@ -20,8 +20,8 @@ using bootstrap::Handshake;
 using bootstrap::UniqueFd;
 
 struct Sink final : Receiver {
-  std::byte* place(Rank, const Frame&) override { return memory.data(); }
-  bool arrived(Rank, const Frame& f, const std::byte*) override {
+  std::byte* place(Rank, ContextId, const Frame&) override { return memory.data(); }
+  bool arrived(Rank, ContextId, const Frame& f, const std::byte*) override {
     bytes += f.length;
     return false;
   }

@@ -30,7 +30,8 @@ Result<std::shared_ptr<Context>> Context::open(std::uint64_t features) {
 Result<WorkerHandle> WorkerHandle::open(std::shared_ptr<Context> context) {
   const Library& ucp = context->library();
   ucp_worker_params_t params{};
-  params.field_mask = UCP_WORKER_PARAM_FIELD_EVENTS;
+  params.field_mask = UCP_WORKER_PARAM_FIELD_EVENTS | UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;  // one thread at a time: those of communicators that share it
   params.events = UCP_WAKEUP_TX | UCP_WAKEUP_RX;
   ucp_worker_h worker = nullptr;
   if (const ucs_status_t status = ucp.worker_create(context->get(), &params, &worker); status != UCS_OK)

@@ -34,15 +34,17 @@ Exchange::Exchange(bootstrap::UniqueFd fd, std::span<const std::byte> own_addres
 }
 
 void Exchange::say_last(const LastWord& word) {
-  if (!std::exchange(said_last_, true)) append(to_say_, std::as_bytes(std::span(&word, 1)));
+  append(to_say_, std::as_bytes(std::span(&word, 1)));
   advance();
 }
 
 std::size_t Exchange::end_of_address() const { return sizeof(Length) + value_at<Length>(heard_, 0); }
 
-std::optional<LastWord> Exchange::last_word() const {
+std::optional<LastWord> Exchange::take_word() {
   if (!done() || expected() > 0) return std::nullopt;
-  return value_at<LastWord>(heard_, end_of_address());
+  const auto word = value_at<LastWord>(heard_, end_of_address());
+  heard_.resize(end_of_address());
+  return word;
 }
 
 std::size_t Exchange::expected() const {
@@ -65,18 +67,13 @@ void Exchange::advance() {
     if (moved == 0) break;
     said_ += moved;
   }
+  if (silent()) to_say_.clear(), said_ = 0;
   // What the peer said before it went can still be read, whatever sending has met.
-  if (!last_word()) problem_.reset();
+  problem_.reset();
   std::byte buffer[1024];
-  while (!problem_) {
-    const std::size_t most = std::min(expected(), sizeof buffer);
-    // After the last word only the end is waited for.
-    const std::size_t moved = outcome(recv(fd_.get(), buffer, std::max<std::size_t>(most, 1), MSG_DONTWAIT));
+  while (!problem_ && expected() > 0) {  // a word that has come is to be taken first
+    const std::size_t moved = outcome(recv(fd_.get(), buffer, std::min(expected(), sizeof buffer), MSG_DONTWAIT));
     if (moved == 0) return;
-    if (most == 0) {
-      problem_ = "it speaks after its last word";
-      return;
-    }
     heard_.insert(heard_.end(), buffer, buffer + moved);
     if (heard_.size() == sizeof(Length) && (end_of_address() == sizeof(Length) || end_of_address() > kLongest))
       problem_ = fmt::format("it says that its UCX address has {} bytes", end_of_address() - sizeof(Length));

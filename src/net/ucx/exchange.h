@@ -10,15 +10,16 @@
 
 namespace weft::net::ucx {
 
-// What a rank says last: that it leaves, or that the communicator is broken. See messages::FrameKind.
+// What a rank says last to a communicator, by its number at the hearer: that it leaves, or that it is broken. See
+// messages::FrameKind.
 struct LastWord {
-  std::uint64_t kind = 0, number = 0, offset = 0;
+  std::uint64_t kind = 0, number = 0, offset = 0, context = 0;
 };
 
 // A proved TCP connection to a peer. Both sides first exchange their worker's address: its length, and its
-// bytes. A rank that leaves sends a last word and closes. A connection that ends without it is that of a process that
-// died. Words on this connection arrive without anybody's progress, other than what is sent through UCX.
-// Thread: one at a time. Owns: the socket.
+// bytes. A rank that leaves a communicator sends a last word, and closes after that of the last one. A connection that
+// ends without one of them is that of a process that died. Words on this connection arrive without anybody's progress,
+// other than what is sent through UCX. Thread: one at a time. Owns: the socket.
 class Exchange {
  public:
   Exchange(bootstrap::UniqueFd fd, std::span<const std::byte> own_address);
@@ -31,12 +32,11 @@ class Exchange {
   // Requires: done.
   const std::byte* address() const { return heard_.data() + sizeof(Length); }
 
-  // The first one counts.
   void say_last(const LastWord& word);
   // Has all been said, as far as it can be?
-  bool silent() const { return problem_ || said_ == to_say_.size(); }
-  // The peer's, if it has come.
-  std::optional<LastWord> last_word() const;
+  bool silent() const { return problem_ || said_ >= to_say_.size(); }
+  // The peer's next, if it has come.
+  std::optional<LastWord> take_word();
   // Why nothing more will come, if so.
   const std::optional<std::string>& problem() const { return problem_; }
 
@@ -52,7 +52,6 @@ class Exchange {
   bootstrap::UniqueFd fd_;
   std::vector<std::byte> to_say_, heard_;
   std::size_t said_ = 0;
-  bool said_last_ = false;
   std::optional<std::string> problem_;
 };
 

@@ -67,21 +67,17 @@ void Worker::on_error(void* self, ucp_ep_h endpoint, ucs_status_t status) {
 // Looks whether the peer's process is still there.
 void Worker::watch(Link& l) {
   if (l.exchange->problem()) return;
-  const bool had_spoken = l.exchange->last_word().has_value();
   l.exchange->advance();
   if (!l.waiting.empty() && l.exchange->done() && l.endpoint == nullptr && !frozen_) connect(l);
-  const auto last = l.exchange->last_word();
-  if (last && !had_spoken) {
-    const bool broken = last->kind == static_cast<std::uint64_t>(FrameKind::kBroken);
-    receiver_.arrived(rank_of(l),
+  for (; const auto word = l.exchange->take_word(); l.exchange->advance()) {
+    const bool broken = word->kind == static_cast<std::uint64_t>(FrameKind::kBroken);
+    receiver_.arrived(rank_of(l), static_cast<ContextId>(word->context),
                       {.kind = broken ? FrameKind::kBroken : FrameKind::kBye,
-                       .number = last->number,
-                       .offset = static_cast<std::uint32_t>(last->offset)},
+                       .number = word->number,
+                       .offset = static_cast<std::uint32_t>(word->offset)},
                       nullptr);
   }
-  if (!l.exchange->problem()) return;
-  epoll_ctl(epoll_, EPOLL_CTL_DEL, l.exchange->fd(), nullptr);
-  if (!last) suspect(l, *l.exchange->problem());
+  if (l.exchange->problem()) epoll_ctl(epoll_, EPOLL_CTL_DEL, l.exchange->fd(), nullptr);
 }
 
 void Worker::suspect(Link& l, const std::string& reason) {
@@ -90,32 +86,44 @@ void Worker::suspect(Link& l, const std::string& reason) {
   l.reason = reason;
 }
 
+// A connection that ends when its peer has left all communicators ends in good order.
 void Worker::judge(Link& l, Clock::time_point now) {
+  if (l.exchange->problem() && receiver_.expects(rank_of(l))) suspect(l, *l.exchange->problem());
   if (l.ended || l.suspect == Clock::time_point{} || now - l.suspect < kLastWords) return;
   l.ended = true;
   drop_waiting(l);
   receiver_.ended(rank_of(l), l.reason);
 }
 
-void Worker::left(Rank peer) {
-  link(peer).ended = true;
-  drop_waiting(link(peer));
+void Worker::left(Rank peer, ContextId own) {
+  Link& l = link(peer);
+  for (Outgoing* o : under_way_) o->given_up |= o->to == peer && o->own == own;
+  const std::vector<Outgoing*> waiting = std::exchange(l.waiting, {});
+  for (Outgoing* o : waiting) o->own == own ? forget(*o) : l.waiting.push_back(o);
+  l.parts.erase(own);
 }
 
 void Worker::drop_waiting(Link& l) {
   for (Outgoing* o : std::exchange(l.waiting, {})) forget(*o);
 }
 
-void Worker::send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool) {
+Block& Worker::part_of(Link& l, ContextId own, std::size_t strand) {
+  std::vector<Block>& parts = l.parts[own];
+  if (parts.empty()) parts.resize(messages::kStreams);
+  return parts[strand];
+}
+
+void Worker::send(const Route& route, const Frame& frame, const std::byte* payload, const Block& block, bool) {
+  const Rank peer = route.peer;
   Link& l = link(peer);
   if (l.ended) return;
   // A rank that sends BYE or BROKEN stops progressing UCX, so both travel over the TCP connection.
   if (frame.kind == FrameKind::kBye || frame.kind == FrameKind::kBroken)
-    return l.exchange->say_last({static_cast<std::uint64_t>(frame.kind), frame.number, frame.offset});
+    return l.exchange->say_last({static_cast<std::uint64_t>(frame.kind), frame.number, frame.offset, route.peers});
   Frame whole = frame;
   Block together = block;
   if (frame.kind == FrameKind::kData && ((frame.flags & messages::kEnd) == 0 || frame.offset > 0)) {
-    Block& parts = l.parts[frame.strand];
+    Block& parts = part_of(l, route.own, frame.strand);
     if (!parts) parts = blocks_.take();
     std::memcpy(parts.data() + frame.offset, payload, frame.length);
     if ((frame.flags & messages::kEnd) == 0) return;
@@ -126,8 +134,9 @@ void Worker::send(Rank peer, const Frame& frame, const std::byte* payload, const
   }
   const std::byte* const callers = together ? nullptr : payload;
   // Until UCX has connected it reads later what it was given now. If the call fails meanwhile, that memory is its
-  // caller's again, so UCX gets a copy. A call that does not fail waits until the frame is sent, as without one.
-  if (callers != nullptr && !l.sent && static_cast<Bytes>(whole.length) <= messages::kSlotBytes) {
+  // caller's again, so UCX gets a copy; where others use the worker, too, always, as it must go on for them. A call
+  // that does not fail waits until the frame is sent, as without one.
+  if (callers != nullptr && (!l.sent || shared_) && static_cast<Bytes>(whole.length) <= messages::kSlotBytes) {
     together = blocks_.take();
     std::memcpy(together.data(), payload, whole.length);
     payload = together.data();
@@ -135,7 +144,7 @@ void Worker::send(Rank peer, const Frame& frame, const std::byte* payload, const
   if (free_outgoing_.empty()) free_outgoing_.push_back(all_outgoing_.emplace_back(std::make_unique<Outgoing>()).get());
   Outgoing& o = *free_outgoing_.back();
   free_outgoing_.pop_back();
-  o = {this, {whole, rank_, 0}, peer, payload, std::move(together), callers};
+  o = {this, {whole, rank_, route.peers}, peer, payload, std::move(together), callers, route.own, false};
   if (l.endpoint != nullptr) return start(o);
   l.waiting.push_back(&o);
   under_way_.push_back(&o);
@@ -192,23 +201,27 @@ ucs_status_t Worker::on_message(void* self, const void* header, std::size_t head
     return UCS_OK;
   }
   if (h.frame.kind != FrameKind::kData) {
-    worker.receiver_.arrived(h.from, h.frame, nullptr);
+    worker.receiver_.arrived(h.from, h.context, h.frame, nullptr);
     return UCS_OK;
   }
-  std::byte* const at = worker.receiver_.place(h.from, h.frame);
+  const bool large = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+  // Where others use the worker, too, it must go on for them, whatever becomes of this communicator and its memory.
+  Block block = large && worker.shared_ ? worker.blocks_.take() : Block();
+  std::byte* const at = block ? block.data() : worker.receiver_.place(h.from, h.context, h.frame);
   if (at == nullptr) return UCS_OK;
-  if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
-    worker.fetch(h.from, h.frame, data, at);
+  if (large) {
+    worker.fetch(h, data, at, std::move(block));
     return UCS_INPROGRESS;
   }
   if (length > 0) std::memcpy(at, data, length);
   // UCX may have read the bytes after their call had failed.
-  if (!worker.receiver_.broken()) worker.receiver_.arrived(h.from, h.frame, at);
+  if (!worker.receiver_.broken(h.context)) worker.receiver_.arrived(h.from, h.context, h.frame, at);
   return UCS_OK;
 }
 
-void Worker::fetch(Rank from, const Frame& frame, void* description, std::byte* at) {
-  auto* const f = new Fetch{this, from, frame, at};  // on_fetched deletes it
+void Worker::fetch(const Header& header, void* description, std::byte* at, Block block) {
+  const auto& [frame, from, context] = header;
+  auto* const f = new Fetch{this, from, frame, at, context, std::move(block)};  // on_fetched deletes it
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   param.cb.recv_am = on_fetched;
@@ -228,14 +241,29 @@ void Worker::on_fetched(void* request, ucs_status_t status, std::size_t, void* f
   if (worker.gone_) return worker.ucp().request_free(request);
   if (status != UCS_OK)
     worker.suspect(worker.link(f->from), worker.text(status));
-  else if (!worker.receiver_.broken())  // else the peer's caller may have changed the bytes before they were read
-    worker.receiver_.arrived(f->from, f->frame, f->at);
+  else
+    worker.fetched(*f);
   worker.ucp().request_free(request);
+}
+
+// If the communicator is broken, the peer's caller may have changed the bytes before they were read.
+void Worker::fetched(Fetch& f) {
+  if (receiver_.broken(f.context)) return;
+  if (f.block) {
+    f.at = receiver_.place(f.from, f.context, f.frame);
+    if (f.at == nullptr) return;
+    std::memcpy(f.at, f.block.data(), f.frame.length);
+  }
+  receiver_.arrived(f.from, f.context, f.frame, f.at);
 }
 
 bool Worker::pump(Rank peer) {
   if (Link& l = link(peer); !l.exchange->done()) watch(l);
   return progress();
+}
+
+void Worker::divert(ContextId own) {
+  for (const Rank r : known_) link(r).parts.erase(own);
 }
 
 bool Worker::pump_all() {
@@ -250,51 +278,59 @@ bool Worker::pump_all() {
   return moved;
 }
 
-Rank Worker::unsettled() {
+Rank Worker::unsettled(ContextId own) {
   for (const Outgoing* o : under_way_)
-    if (!link(o->to).ended) return o->to;
+    if (o->own == own && !o->given_up && !link(o->to).ended) return o->to;
   return -1;
 }
 
-Rank Worker::reader_of(const std::byte* begin, const std::byte* end) const {
+bool Worker::writes(ContextId own) const {
+  return std::any_of(fetches_.begin(), fetches_.end(),
+                     [own](const Fetch* f) { return f->context == own && !f->block; });
+}
+
+Rank Worker::reader_of(ContextId own, const std::byte* begin, const std::byte* end) const {
   for (const Outgoing* o : under_way_)
-    if (o->callers != nullptr && o->callers < end && begin < o->callers + o->header.frame.length) return o->to;
+    if (o->own == own && o->callers != nullptr && o->callers < end && begin < o->callers + o->header.frame.length)
+      return o->to;
   return -1;
 }
 
-bool Worker::reads_callers(Rank peer) const {
+bool Worker::reads_callers(Rank peer, ContextId own) const {
   return std::any_of(under_way_.begin(), under_way_.end(),
-                     [&](const Outgoing* o) { return o->to == peer && o->callers != nullptr; });
+                     [&](const Outgoing* o) { return o->to == peer && o->own == own && o->callers != nullptr; });
 }
 
 // Of what UCX has been given it goes on reading; the peer's process knows that it must not take it (on_message).
-void Worker::drop_callers() {
+void Worker::drop_callers(ContextId own) {
   for (const Rank r : known_) {
     Link& l = link(r);
-    const auto callers = std::stable_partition(l.waiting.begin(), l.waiting.end(),
-                                               [](const Outgoing* o) { return o->callers == nullptr; });
+    const auto callers = std::stable_partition(l.waiting.begin(), l.waiting.end(), [own](const Outgoing* o) {
+      return o->own != own || o->callers == nullptr;
+    });
     const std::vector<Outgoing*> dropped(callers, l.waiting.end());
     l.waiting.erase(callers, l.waiting.end());
     for (Outgoing* o : dropped) forget(*o);
   }
-  end_turns();
+  end_turns(own);
 }
 
-bool Worker::holds_callers() const {
-  return !fetches_.empty() || std::any_of(under_way_.begin(), under_way_.end(),
-                                          [](const Outgoing* o) { return o->callers != nullptr && !o->block; });
+bool Worker::holds_callers(ContextId own) const {
+  return writes(own) || std::any_of(under_way_.begin(), under_way_.end(), [own](const Outgoing* o) {
+           return o->own == own && o->callers != nullptr && !o->block;
+         });
 }
 
 // What has begun cannot be taken back: UCX 1.13 goes on with it whatever becomes of its endpoint. It reads and writes
 // memory in its turns only, all of them calls of this thread, so without a turn it does neither.
-void Worker::end_turns() {
+void Worker::end_turns(ContextId own) {
   const auto begin = Clock::now();
-  for (auto moved = begin; holds_callers();) {
+  for (auto moved = begin; holds_callers(own);) {
     const auto now = Clock::now();
     if (progress()) moved = now;
     if (now - begin >= kForCallers || now - moved >= kForNextBytes) break;
   }
-  frozen_ = holds_callers();
+  frozen_ = holds_callers(own);
 }
 
 bool Worker::may_sleep() { return ucp().worker_arm(worker_->get()) == UCS_OK; }
@@ -313,7 +349,12 @@ void Worker::progress_until(const std::function<bool()>& reached, Clock::time_po
 void Worker::leave(Clock::duration longest) {
   const auto deadline = Clock::now() + longest;
   if (!frozen_) {
-    progress_until([&] { return unsettled() < 0; }, deadline);
+    progress_until(
+        [&] {
+          return std::none_of(under_way_.begin(), under_way_.end(),
+                              [&](const Outgoing* o) { return !o->given_up && !link(o->to).ended; });
+        },
+        deadline);
     close_endpoints(deadline);
   }
   for (const Rank r : known_) shutdown(link(r).exchange->fd(), SHUT_WR);

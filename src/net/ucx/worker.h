@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "net/messages/carrier.h"
@@ -13,6 +14,7 @@ namespace weft::net::ucx {
 
 using messages::Block;
 using messages::Clock;
+using messages::ContextId;
 using messages::Frame;
 
 // Frames as UCX's active messages: the frame is the header, its bytes the data. Small ones come with the message,
@@ -29,14 +31,18 @@ class Worker final : public messages::Carrier {
   int lanes() const override { return 1; }
   void attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstrap::Handshake& greeting) override;
   bool attached(Rank peer, int) const override { return links_[static_cast<std::size_t>(peer)].exchange != nullptr; }
-  void send(Rank peer, const Frame& frame, const std::byte* payload, const Block& block, bool more_follows) override;
+  void send(const Route& route, const Frame& frame, const std::byte* payload, const Block& block,
+            bool more_follows) override;
   bool pump(Rank peer) override;
   bool pump_all() override;
-  void left(Rank peer) override;
-  Rank unsettled() override;
-  Rank reader_of(const std::byte* begin, const std::byte* end) const override;
-  bool reads_callers(Rank peer) const override;
-  void drop_callers() override;
+  void left(Rank peer, ContextId own) override;
+  Rank unsettled(ContextId own) override;
+  Rank reader_of(ContextId own, const std::byte* begin, const std::byte* end) const override;
+  bool reads_callers(Rank peer, ContextId own) const override;
+  void drop_callers(ContextId own) override;
+  void divert(ContextId own) override;
+  void share(bool several) override { shared_ = several; }
+  bool writes(ContextId own) const override;
   bool may_sleep() override;
   void woken(void* what) override;
   void leave(Clock::duration longest) override;
@@ -45,7 +51,7 @@ class Worker final : public messages::Carrier {
   struct Header {
     Frame frame;
     Rank from;
-    std::uint32_t reserved;
+    ContextId context;  // of the communicator, at the receiver
   };
   // A frame that UCX has not taken yet. UCX reads its header, too.
   struct Outgoing {
@@ -55,6 +61,8 @@ class Worker final : public messages::Carrier {
     const std::byte* payload;
     Block block;
     const std::byte* callers;  // the caller's memory that it was sent from, also where the block is a copy; or null
+    ContextId own;
+    bool given_up;  // the peer has left the communicator
   };
   // A frame whose bytes are being fetched.
   struct Fetch {
@@ -62,12 +70,14 @@ class Worker final : public messages::Carrier {
     Rank from;
     Frame frame;
     std::byte* at;
+    ContextId context;
+    Block block;  // that it is fetched into, where others share the worker; else empty
   };
   struct Link {
     std::unique_ptr<Exchange> exchange;
     ucp_ep_h endpoint = nullptr;
-    std::vector<Outgoing*> waiting;  // for the peer's address
-    std::vector<Block> parts{messages::kStreams};
+    std::vector<Outgoing*> waiting;                           // for the peer's address
+    std::unordered_map<ContextId, std::vector<Block>> parts;  // by strand
     // Since when it has seemed to have ended, and why. What it sent before may still be on its way.
     Clock::time_point suspect{};
     std::string reason;
@@ -93,10 +103,12 @@ class Worker final : public messages::Carrier {
   void drop_waiting(Link& link);
   void start(Outgoing& outgoing);
   void forget(Outgoing& outgoing);
-  void fetch(Rank from, const Frame& frame, void* description, std::byte* at);
+  void fetch(const Header& header, void* description, std::byte* at, Block block);
+  void fetched(Fetch& fetch);
+  Block& part_of(Link& link, ContextId own, std::size_t strand);
   // Whether UCX has memory that is not weft's: it fetches into it, or sends from it.
-  bool holds_callers() const;
-  void end_turns();
+  bool holds_callers(ContextId own) const;
+  void end_turns(ContextId own);
   void close_endpoints(Clock::time_point deadline);
   // Until a condition holds, at most until the deadline.
   void progress_until(const std::function<bool()>& reached, Clock::time_point deadline);
@@ -113,6 +125,7 @@ class Worker final : public messages::Carrier {
   std::vector<Outgoing*> free_outgoing_, under_way_;
   std::vector<const Fetch*> fetches_;  // under way
   Clock::time_point watched_{};
+  bool shared_ = false;                     // by several communicators
   bool frozen_ = false;                     // UCX gets no turn any more: it would write where it must not
   bool gone_ = false;                       // what UCX still calls back about concerns nobody
   std::shared_ptr<const Context> context_;  // callbacks need it while the worker ends
