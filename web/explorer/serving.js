@@ -51,19 +51,19 @@
   };
   const drawLanes = (answer) => {
     const { engines, seconds, waiting, running, used, left_out: more } = answer.lanes;
-    const requests = 44 + engines.length * kRow + 26, cache = requests + kPanel + 44, height = cache + kPanel + 34;
+    const requests = 44 + engines.length * kRow + 30, cache = requests + kPanel + 50, height = cache + kPanel + 34;
     const svg = canvas(height, answer.lanes_said);
     shape(svg, "text", { x: 0, y: 14, fill: "var(--ink)", "font-weight": 650 }, answer.report.rows[0].plan.includes(" x (") && !answer.words.prefill ? "One of the engines; the others do alike" : "Engines");
     legend(svg, 14, [["var(--you-mark)", "reads prompts"], ["var(--pass-f)", "decodes only"]]);
     engines.forEach((e, i) => lane(svg, e, 30 + i * kRow));
-    if (more) shape(svg, "text", { x: kLeft, y: requests - 24, fill: "var(--ink-3)" }, `${more} more engines are not drawn`);
+    if (more) shape(svg, "text", { x: kLeft, y: requests - 32, fill: "var(--ink-3)" }, `${more} more engines are not drawn`);
     const several = engines.length > 1 ? ", the fullest engine" : "", most = Math.max(1, ...waiting, ...running);
-    shape(svg, "text", { x: 0, y: requests - 8, fill: "var(--ink)", "font-weight": 650 }, `Requests${several}`);
-    legend(svg, requests - 8, [["var(--fault)", "waiting"], ["var(--model)", "decoding"]]);
+    shape(svg, "text", { x: 0, y: requests - 16, fill: "var(--ink)", "font-weight": 650 }, `Requests${several}`);
+    legend(svg, requests - 16, [["var(--fault)", "waiting"], ["var(--model)", "decoding"]]);
     grid(svg, most, requests, kPanel);
     curve(svg, running, most, requests, "var(--model)");
     curve(svg, waiting, most, requests, "var(--fault)");
-    shape(svg, "text", { x: 0, y: cache - 8, fill: "var(--ink)", "font-weight": 650 }, `Cache in use, % of the tokens that it holds${several}`);
+    shape(svg, "text", { x: 0, y: cache - 16, fill: "var(--ink)", "font-weight": 650 }, `Cache in use, % of the tokens that it holds${several}`);
     grid(svg, 100, cache, kPanel);
     curve(svg, used.map((u) => 100 * u), 100, cache, "var(--model)");
     for (const t of ticks(seconds, 6)) shape(svg, "text", { x: kLeft + (t / seconds) * kWide, y: height - 12, "text-anchor": "middle", fill: "var(--ink-3)" }, t ? time(t) : "0");
@@ -164,7 +164,7 @@
     if (got.schema !== "weft.explorer.frontier/1") { $("s-plans-answer").textContent = got.message; return; }
     $("s-plans-answer").textContent = got.answer;
     drawFrontier(got);
-    table($("s-plans"), [["Plan"], ["Load"], ["Tokens/s per GPU", 1], ["per user", 1], ["TTFT ms", 1], ["TPOT ms", 1], ["Price of 1M", 1], ["Why it lost"], [""]],
+    table($("s-plans"), [["Plan"], ["Load"], ["Tokens/s per GPU", 1], ["per user", 1], ["TTFT ms", 1], ["TPOT ms", 1], ["Price of 1M", 1], ["Why it lost"], ["Its run"]],
       got.report.rows.map((r, i) => {
         const use = make("button", "Show");
         use.setAttribute("aria-label", `Show the run of ${r.plan}`);

@@ -80,6 +80,7 @@
     texts: ["model", "on", "recompute", "schedule", "precision"],
     numbers: ["tp", "pp", "vp", "ep", "cp", "zero", "micro_batch", "global_batch", "seq", "bucket", "overlap", "tokens", "price"],
     good: (answer) => answer.report.rows[0].fits,
+    toForm: (w) => ({ ...w, tokens: w.tokens >= 1e6 ? w.tokens.toExponential().replace("+", "") : w.tokens }),
     draw: (answer, keep) => {
       $("t-seq").placeholder = answer.seq;
       if (!keep) { $("t-plans-answer").textContent = ""; $("t-plans").replaceChildren(); }
@@ -94,7 +95,7 @@
     if (!got) { $("t-plans-answer").textContent = ""; return; }
     if (got.schema !== "weft.explorer.plans/1") { $("t-plans-answer").textContent = got.message; return; }
     $("t-plans-answer").textContent = got.answer;
-    table($("t-plans"), [["Plan"], ["Step", 1], ["MFU, % of the card's peak", 1], ["GiB", 1], ["Why it lost"], [""]],
+    table($("t-plans"), [["Plan"], ["Step", 1], ["MFU, % of the card's peak", 1], ["GiB", 1], ["Why it lost"], ["Its step"]],
       got.rows.map((r) => {
         const use = make("button", "Show");
         use.setAttribute("aria-label", `Show the step of ${r.plan}`);

@@ -128,7 +128,7 @@ json words_with(serving::Words w, const report::ServeRow& row) {
 
 Result<serving::Words> serve_words_of(const json& question) {
   serving::Words w{.model = "llama-3.1-70b", .on = "dgx-h100"};
-  w.plan.tp = 4, w.replicas = 2, w.plan.precision = "fp8";
+  w.plan.tp = 4, w.replicas = 2, w.plan.precision = "fp8", w.price = 2;
   json known = serve_words_json(w);
   for (const auto& [key, value] : question.items())
     if (key != "ask" && !known.contains(key)) return bad_input("'{}' is no word of a question about serving", key);
