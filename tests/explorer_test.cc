@@ -327,7 +327,8 @@ TEST(Explorer, AServedModelIsWhatTheServingModelSaysAndItsFrontierCanBeAskedAgai
   const auto e = asked({{"ask", "serve"}, {"model", "llama-3.1-8b"}, {"on", "dgx-h100"}, {"tp", 1}, {"rate", 2}});
   ASSERT_EQ(e.at("schema"), "weft.explorer.serve/1") << e.dump();
   EXPECT_EQ(e.at("command"),
-            "weft serve llama-3.1-8b --on dgx-h100 --engine vllm --precision fp8 --isl 1024 --osl 1024 --replicas 2 "
+            "weft serve llama-3.1-8b --on dgx-h100 --engine vllm --precision fp8 --isl 1024 --osl 1024 --price 2 "
+            "--replicas 2 "
             "--rate 2");
   const auto& lane = e.at("lanes").at("engines").at(0);
   ASSERT_EQ(lane.at("reads").size(), 400u);

@@ -49,8 +49,7 @@ std::string in_a_sentence(const TrainReport& report) {
     const TrainBudget& b = *report.budget;
     sentence += fmt::format(" {} tokens take {:.1f} days and {} GPU-hours", counted(report.run.tokens), b.days,
                             counted(b.gpu_hours));
-    if (report.run.price > 0)
-      sentence += fmt::format(", {} at {:.4g} an hour", counted(b.money), report.run.price);
+    if (report.run.price > 0) sentence += fmt::format(", {} at {:.4g} an hour", counted(b.money), report.run.price);
     sentence += b.goodput < 1 ? fmt::format("; {:.1f} % of the time makes new steps.", 100 * b.goodput) : ".";
   }
   return sentence;
