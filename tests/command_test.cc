@@ -957,6 +957,17 @@ TEST(Command, CompletesItsOwnWords) {
   const std::string script =
       ". " + file + "; COMP_WORDS=(weft be); COMP_CWORD=1; _weft; [ \"${COMPREPLY[0]}\" = bench ]";
   EXPECT_EQ(std::system(("bash -c '" + script + "'").c_str()), 0);
+  // An option behind a command, a command of a command, the value of an option.
+  for (const auto& [given, completed] : {std::pair{"train --recomp", "--recompute"},
+                                         {"bench --dty", "--dtype"},
+                                         {"kv rep", "replay"},
+                                         {"serve m --engine sg", "sglang"}}) {
+    const std::string one = fmt::format(
+        ". {}; COMP_WORDS=(weft {}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); _weft; "
+        "[ \"${{COMPREPLY[0]}}\" = {} ]",
+        file, given, completed);
+    EXPECT_EQ(std::system(("bash -c '" + one + "'").c_str()), 0) << given;
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "apps/cli/serve_page.h"
 #include "apps/explore/ask.h"
 #include "apps/explore/explore.h"
+#include "apps/explore/workload.h"
 #include "plan/schedule/exchange/written.h"
 
 namespace weft {
@@ -301,7 +302,7 @@ TEST(Explorer, MeasurementsOfThisCollectiveOnThisMachineAreBesideTheCurves) {
 }
 
 TEST(Explorer, ATrainingStepIsWhatTheTrainingModelSays) {
-  const auto asked = [](const std::string& question) { return nlohmann::json::parse(explore::ask(question)); };
+  const auto asked = [](const std::string& question) { return nlohmann::json::parse(explore::ask_workload(question)); };
   const auto e = asked(R"({"ask": "train", "model": "llama3-8b", "on": "dgx-h100", "pp": 2, "zero": 1})");
   ASSERT_EQ(e.at("schema"), "weft.explorer.train/1") << e.dump();
   ASSERT_EQ(e.at("lanes").size(), 2u);
@@ -317,6 +318,34 @@ TEST(Explorer, ATrainingStepIsWhatTheTrainingModelSays) {
   ASSERT_EQ(plans.at("schema"), "weft.explorer.plans/1") << plans.dump();
   EXPECT_EQ(plans.at("rows")[0].at("reason"), "");
   EXPECT_NE(plans.at("rows")[1].at("reason"), "");
+}
+
+TEST(Explorer, AServedModelIsWhatTheServingModelSaysAndItsFrontierCanBeAskedAgain) {
+  const auto asked = [](const nlohmann::json& question) {
+    return nlohmann::json::parse(explore::ask_workload(question.dump()));
+  };
+  const auto e = asked({{"ask", "serve"}, {"model", "llama-3.1-8b"}, {"on", "dgx-h100"}, {"tp", 1}, {"rate", 2}});
+  ASSERT_EQ(e.at("schema"), "weft.explorer.serve/1") << e.dump();
+  EXPECT_EQ(e.at("command"),
+            "weft serve llama-3.1-8b --on dgx-h100 --engine vllm --precision fp8 --isl 1024 --osl 1024 --price 2 "
+            "--replicas 2 "
+            "--rate 2");
+  const auto& lane = e.at("lanes").at("engines").at(0);
+  ASSERT_EQ(lane.at("reads").size(), 400u);
+  for (std::size_t c = 0; c < 400; ++c)  // no column has more time than it is wide
+    EXPECT_LE(lane.at("reads")[c].get<double>() + lane.at("decodes")[c].get<double>(), 1.0002) << "column " << c;
+  const auto all = asked({{"ask", "frontier"}, {"model", "llama-3.1-8b"}, {"on", "dgx-h100"}, {"tpot", 20}});
+  ASSERT_EQ(all.at("schema"), "weft.explorer.frontier/1") << all.dump();
+  nlohmann::json first = all.at("row_words").at(0);
+  first["ask"] = "serve";
+  const auto again = asked(first);
+  ASSERT_EQ(again.at("schema"), "weft.explorer.serve/1") << again.dump();
+  EXPECT_EQ(again.at("report").at("rows")[0].at("plan"), all.at("report").at("rows")[0].at("plan"));
+  EXPECT_EQ(again.at("report").at("rows")[0].at("output_tokens_per_s_per_gpu"),
+            all.at("report").at("rows")[0].at("output_tokens_per_s_per_gpu"));
+  EXPECT_EQ(asked({{"ask", "serve"}, {"colour", "red"}}).at("message"),
+            "'colour' is no word of a question about serving");
+  EXPECT_EQ(asked({{"ask", "serve"}, {"tp", "8"}}).at("message"), "tp: \"8\" is not a whole number");
 }
 
 TEST(Explorer, TheWordsThereAreCanAllBeAsked) {

@@ -218,7 +218,8 @@ bool looks_like_file(std::string_view name) {
 Result<Base> load_base(const Catalog& catalog, std::string_view name, const Options& options,
                        const FileReader& reader) {
   if (!looks_like_file(name)) {
-    if (!options.node.empty()) return bad_input("node={}: only a file of switches and hosts takes it", options.node);
+    if (!options.node.empty())
+      return bad_input("node={}: only a file of switches and hosts takes it; a preset has nodes=2", options.node);
     if (!options.gpu.empty()) return bad_input("gpu={}: only a file takes it; a preset knows its GPUs", options.gpu);
     if (!options.topology.empty())
       return bad_input("topology={}: only Slurm's topology.yaml has several topologies", options.topology);

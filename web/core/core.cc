@@ -7,7 +7,7 @@
 #include <string>
 #include <typeinfo>
 
-#include "apps/explore/ask.h"
+#include "web/core/answer.h"
 #include "web/core/files.h"
 
 #define WEFT_EXPORT(name) extern "C" __attribute__((export_name(#name)))
@@ -27,8 +27,8 @@ char* weft_buffer(std::size_t size) {
   return question.data();
 }
 
-// Answers what stands in the buffer: see explore::ask.
-void weft_ask() { answer = weft::explore::ask(question); }
+// Answers what stands in the buffer.
+void weft_ask() { answer = weft::web::answer_to(question); }
 
 // The buffer's first `name_size` bytes are a file's name, the rest its text.
 void weft_drop_file(std::size_t name_size) {

@@ -1,9 +1,11 @@
-// weft's core in a worker beside the page: questions, dropped files, cancel.
+// weft's two modules, each in a worker beside the page: questions, dropped files, cancel. `core` answers about collectives,
+// `workloads` about training and serving; a module is unpacked with its first question.
 "use strict";
-const core = (() => {
-  const text = (id) => document.getElementById(id).textContent.trim();
-  const built = () => Boolean(text("core"));
-  const state = { worker: null, module: null, waiting: new Map(), next: 0, files: new Map() };
+const droppedFiles = new Map();
+const coreOf = (id) => {
+  const text = (element) => document.getElementById(element).textContent.trim();
+  const built = () => Boolean(text(id));
+  const state = { worker: null, module: null, waiting: new Map(), next: 0 };
   const post = (message) => new Promise((done, failed) => {
     const id = ++state.next;
     state.waiting.set(id, { done, failed });
@@ -11,7 +13,7 @@ const core = (() => {
   });
   const startCore = async () => {
     if (!state.module) {
-      const packed = Uint8Array.from(atob(text("core")), (c) => c.charCodeAt(0));
+      const packed = Uint8Array.from(atob(text(id)), (c) => c.charCodeAt(0));
       const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
       state.module = await WebAssembly.compile(await new Response(stream).arrayBuffer());
     }
@@ -25,7 +27,7 @@ const core = (() => {
       else done?.(m.answer);
     };
     await post({ core: state.module });
-    for (const [file, content] of state.files) await post({ file, text: content });
+    for (const [file, content] of droppedFiles) await post({ file, text: content });
   };
   const stopCore = () => {
     state.worker?.terminate();
@@ -45,11 +47,13 @@ const core = (() => {
   };
   // Ends the question that the core is at, if there is one.
   const cancelCore = () => { if (state.waiting.size) stopCore(); };
-  // A name with a dot is a file's for the core. Every core that starts later gets the file, too.
-  const dropFile = async (name, content) => {
-    state.files.set(name, content);
-    if (!state.worker) await startCore();
-    else await post({ file: name, text: content });
-  };
-  return { askCore, built, cancelCore, dropFile, stopCore };
-})();
+  const take = async (file, content) => { if (state.worker) await post({ file, text: content }); };
+  return { askCore, built, cancelCore, stopCore, take };
+};
+const core = coreOf("core"), workloads = coreOf("workloads");
+// A name with a dot is a file's for the modules. Those that start later get the file, too.
+const dropFile = async (name, content) => {
+  droppedFiles.set(name, content);
+  await core.take(name, content);
+  await workloads.take(name, content);
+};

@@ -6,6 +6,7 @@ const page = (() => {
   // view, for their part of the link, with the name of a dropped model, after Back, and with every new time.
   const hooks = { draw: [], core: [], show: [], link: [], model: [], follow: [], time: [] };
   const moves = {};  // by view: step(by), play(), … for the keys
+  const sentences = {};  // by view with a question of its own: gives [question, answer]
   const pictures = {};  // by view: gives the picture that is shown as an SVG element, for export
   let data = JSON.parse(document.getElementById("data").textContent);
   let choices = null;  // the words that the core knows; null: there is no core
@@ -67,7 +68,7 @@ const page = (() => {
   };
 
   // ---- state in the link: the question's words, view, time, rank ----
-  const views = ["machine", "stepper", "curves", "training"];
+  const views = ["machine", "stepper", "curves", "training", "serving"];
   const state = { view: "stepper", at: 0, rank: 0 };
   const read = () => {
     const given = new URLSearchParams(location.hash.slice(1));
@@ -181,6 +182,7 @@ const page = (() => {
     for (const hook of hooks.follow) hook();
     if (choices && other(given())) question({ ...given() }, false);
   });
+  const said = () => sentences[state.view]?.() ?? [$("question").textContent, $("answer").textContent];
   return { $, make, shape, space, three, sizeText, hue, table, fillSelect, say, askCore, cancelCore, question, other, show, remember, hooks,
-    pictures, moves, start, state, dropped, words: () => data.words, data: () => data, choices: () => choices };
+    pictures, moves, said, sentences, start, state, dropped, words: () => data.words, data: () => data, choices: () => choices };
 })();

@@ -20,7 +20,7 @@
     out.setAttribute("height", height);
     const paper = shape(null, "rect", { x, y, width, height, fill: getComputedStyle(document.body).backgroundColor });
     out.prepend(paper);
-    out.prepend(shape(null, "title", {}, `${$("question").textContent} ${$("answer").textContent}`));
+    out.prepend(shape(null, "title", {}, page.said().join(" ")));
     return { text: new XMLSerializer().serializeToString(out), width, height };
   };
   const save = (blob, name) => {

@@ -1,7 +1,7 @@
 // Keys, and buttons that are no view's own.
 (() => {
   const { $, show, state } = page;
-  const views = ["machine", "stepper", "curves", "training"];
+  const views = ["machine", "stepper", "curves", "training", "serving"];
   for (const b of document.querySelectorAll("nav [data-view]")) b.addEventListener("click", () => { if (tour.isOpen()) $("tour-close").click(); show(b.dataset.view, true); });
   $("keys").addEventListener("click", () => $("help").showModal());
   $("close").addEventListener("click", () => $("help").close());
@@ -14,7 +14,7 @@
   $("copy").addEventListener("click", copy($("copy"), () => $("command").textContent, "Copy command"));
   $("copy-link").addEventListener("click", copy($("copy-link"), () => location.href, "Copy link"));
   // A page shows the figure by one line; in a notebook the line stands in IPython.display.HTML.
-  const line = () => `<iframe src="${location.href.replace(/"/g, "%22")}&figure=1" title="${$("question").textContent}" width="100%" height="560" loading="lazy"></iframe>`;
+  const line = () => `<iframe src="${location.href.replace(/"/g, "%22")}&figure=1" title="${page.said()[0].replace(/"/g, "&quot;")}" width="100%" height="560" loading="lazy"></iframe>`;
   $("copy-figure").addEventListener("click", copy($("copy-figure"), line, "Copy figure"));
   // What Space and the arrows do: in the tour, and in every view.
   const mover = () => (tour.isOpen() && state.view !== "stepper" ? tour : tour.isOpen() ? { ...stepper, play: tour.play } : page.moves[state.view] ?? stepper);
@@ -25,7 +25,7 @@
     const move = mover(), range = e.target.type === "range";
     const act = {
       1: () => $("tour-close").click(), "?": () => $("help").showModal(), "/": () => { show("machine", true); $("find").focus(); },
-      5: () => $("tour-open").click(), c: () => $("copy-link").click(), e: () => document.querySelector("section.shown [data-export]")?.click(),
+      6: () => $("tour-open").click(), c: () => $("copy-link").click(), e: () => document.querySelector("section.shown [data-export]")?.click(),
       ArrowRight: range ? undefined : () => move.step(1), ArrowLeft: range ? undefined : () => move.step(-1), Home: range ? undefined : move.first, End: range ? undefined : move.last,
       ArrowUp: range ? undefined : move.above, ArrowDown: range ? undefined : move.below, Enter: e.target.tagName === "BUTTON" ? undefined : move.enter,
       " ": e.target.tagName === "BUTTON" || e.target.tagName === "SUMMARY" ? undefined : move.play,

@@ -156,6 +156,18 @@
     view = whole();
     soon();
   };
+  // The node's picture in the page's colours: an image has no styles of the page.
+  const themed = (svg) => {
+    const now = getComputedStyle(document.documentElement);
+    const rules = [...document.styleSheets[0].cssRules].filter((r) => /^#picture (?!svg)/.test(r.selectorText ?? ""))
+      .map((r) => r.cssText.replaceAll("#picture ", "").replace(/var\((--[\w-]+)\)/g, (_, name) => now.getPropertyValue(name)));
+    return svg.replace(/<svg[^>]*>/, (head) => `${head}<style>${rules.join("\n")}</style>`);
+  };
+  const drawNode = () => {
+    node = new Image();
+    node.onload = soon;
+    node.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(themed(map.node_svg))}`;
+  };
   const build = ({ machine }) => {
     map = machine.map;
     $("map-box").hidden = $("map-tools").hidden = !map;
@@ -163,9 +175,7 @@
     if (!map) return;
     odd = new Set(map.odd);
     canvas.setAttribute("aria-label", map.said);
-    node = new Image();
-    node.onload = soon;
-    node.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(map.node_svg)}`;
+    drawNode();
     readColours();
     layout();
     fit();
@@ -200,7 +210,7 @@
   $("map-out").addEventListener("click", () => zoom(1 / 2));
   $("map-whole").addEventListener("click", fit);
   addEventListener("resize", fit);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (map) { readColours(); soon(); } });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (map) { drawNode(); readColours(); soon(); } });
   page.hooks.draw.push(build);
   page.hooks.show.push((shown) => { if (shown === "machine") fit(); });
   page.pictures.map = () => {

@@ -1,45 +1,11 @@
 // A training step: its lanes, memory and best plans (weft.explorer.train/1, weft.explorer.plans/1).
 (() => {
-  const { $, make, shape, space, three, table, fillSelect } = page;
-  const numbers = ["tp", "pp", "vp", "ep", "cp", "zero", "micro_batch", "global_batch", "seq", "bucket", "overlap"];
-  const texts = ["model", "on", "recompute", "schedule", "precision"];
-  let answer = null, ready = false, asked = 0;
-  // Words that the link brought, until the core has answered them.
-  let words = null;
-  const fromLink = () => {
-    const all = new URLSearchParams(location.hash.slice(1)), found = {};
-    for (const key of [...texts, ...numbers])
-      if (all.has(`t.${key}`)) found[key] = numbers.includes(key) ? Number(all.get(`t.${key}`)) : all.get(`t.${key}`);
-    if (all.has("t.fault")) found.faults = all.getAll("t.fault");
-    return found;
-  };
-  page.hooks.link.push((all) => {
-    if (!answer) return;
-    for (const key of [...texts, ...numbers]) all.set(`t.${key}`, answer.words[key]);
-    for (const fault of answer.words.faults) all.append("t.fault", fault);
-  });
-  const say = (text, wrong) => {
-    $("t-answer").textContent = text;
-    $("t-answer").classList.toggle("wrong", Boolean(wrong));
-  };
-  const ofForm = () => Object.fromEntries([
-    ...texts.map((key) => [key, $(`t-${key}`).value.trim()]),
-    ...numbers.filter((key) => $(`t-${key}`).value !== "").map((key) => [key, Number($(`t-${key}`).value)]),
-    ["faults", $("t-faults").value.split(/[\s,]+/).filter(Boolean)]]);
-  const sayBucket = () => { $("t-bucket-said").textContent = Number($("t-bucket").value) ? `${$("t-bucket").value} MiB` : "the framework's"; };
-  const fill = () => {
-    for (const key of [...texts, ...numbers]) $(`t-${key}`).value = answer.words[key];
-    $("t-seq").value = answer.words.seq || "";
-    sayBucket();
-    $("t-faults").value = answer.words.faults.join(" ");
-  };
-
-  const time = (s) => (s >= 1 ? `${three(s)} s` : s >= 1e-3 ? `${three(s * 1e3)} ms` : `${three(s * 1e6)} us`);
+  const { $, make, shape, space, three, table, time } = page;
   const gib = (bytes) => three(bytes / 2 ** 30);
   const fills = { F: "var(--pass-f)", B: "var(--pass-b)", W: "var(--pass-w)" };
   const says = { F: "forward", B: "backward", W: "weight gradients" };
   // One row per stage, all its ranks do the same: passes, gradients on the wire, optimizer; memory beside it.
-  const drawLanes = () => {
+  const drawLanes = (answer) => {
     const row = answer.report.rows[0], lanes = answer.lanes;
     const left = 70, width = 760, high = 30, bar = 160, gap = 24, top = 22;
     const x = (s) => left + (s / answer.until_s) * width;
@@ -85,11 +51,10 @@
     $("t-left-out").textContent = answer.left_out;
   };
   // The time that the keys have chosen, and what every stage does then.
-  let now = -1, line = null, playing = null;
-  const showNow = (s) => {
-    const svg = $("t-lanes").querySelector("svg");
+  let line = null;
+  const showNow = (now) => {
+    const svg = $("t-lanes").querySelector("svg"), answer = plan.answer();
     if (!svg || !answer) return;
-    now = Math.min(Math.max(s, 0), answer.until_s);
     const at = 70 + (now / answer.until_s) * 760;
     if (!line?.isConnected) line = shape(svg, "line", { y1: 16, y2: 22 + answer.lanes.length * 36, stroke: "var(--ink)", "stroke-width": 1.6 });
     line.setAttribute("x1", at);
@@ -101,90 +66,48 @@
     });
     $("t-now").textContent = `${time(now)} of ${time(answer.until_s)}. ${does.slice(0, 8).join("; ")}.`;
   };
-  const events = () => [...new Set(answer?.lanes.flatMap((l) => [...l.passes.flatMap((p) => p.s), ...l.gradients, ...l.optimizer]) ?? [])].sort((a, b) => a - b);
-  const halt = () => { clearInterval(playing); playing = null; };
-  page.moves.training = {
-    step: (by) => { halt(); const all = events(); showNow(by > 0 ? all.find((t) => t > now + 1e-12) ?? now : all.findLast((t) => t < now - 1e-12) ?? 0); },
-    first: () => { halt(); showNow(0); }, last: () => { halt(); showNow(answer?.until_s ?? 0); },
-    play: () => {
-      if (playing) { halt(); return; }
-      if (!answer) return;
-      if (now < 0 || now >= answer.until_s) now = 0;
-      playing = setInterval(() => { showNow(now + answer.until_s / 200); if (now >= answer.until_s) halt(); }, 40);
-    },
-  };
-  page.hooks.show.push((view) => { if (view !== "training") halt(); });
-  const drawTables = () => {
+  const events = () => [...new Set(plan.answer()?.lanes.flatMap((l) => [...l.passes.flatMap((p) => p.s), ...l.gradients, ...l.optimizer]) ?? [])].sort((a, b) => a - b);
+  page.clockOf("training", () => plan.answer()?.until_s ?? 0, events, showNow);
+  const drawTables = (answer) => {
     const row = answer.report.rows[0];
-    table($("t-parts"), [["Part of the step"], ["Time", 1], ["Share", 1]],
+    table($("t-parts"), [["Part of the step"], ["Time", 1], ["Of the step", 1]],
       Object.entries(row.parts_s).filter(([, s]) => s > 0).map(([name, s]) => [name.replaceAll("_", " "), time(s), `${three((100 * s) / row.step_s)} %`]));
     table($("t-memory"), [["Memory of the fullest stage"], ["GiB", 1]], Object.entries(row.memory_bytes).map(([name, b]) => [name, gib(b)]));
-    $("t-command").textContent = answer.command;
   };
-  // The core answers one question after the other; one that is not wanted any more is ended with it.
-  const askCore = async (question) => {
-    const mine = ++asked;
-    page.cancelCore();
-    $("t-cancel").hidden = false;
-    const got = await page.askCore(question);
-    if (mine !== asked) return null;
-    $("t-cancel").hidden = true;
-    return got;
-  };
-  const ask = async (given, push) => {
-    say("Computing …");
-    $("t-plans-answer").textContent = "";
-    const got = await askCore({ ask: "train", ...given });
-    if (!got) return;
-    if (got.schema !== "weft.explorer.train/1") { say(got.message, true); return; }
-    answer = got;
-    $("t-question").textContent = answer.question;
-    say(answer.answer, !answer.report.rows[0].fits);
-    fill();
-    drawLanes();
-    drawTables();
-    if (push) page.remember(true);
-  };
+  const sayBucket = () => { $("t-bucket-said").textContent = Number($("t-bucket").value) ? `${$("t-bucket").value} MiB` : "the framework's"; };
+  const plan = page.planView({
+    view: "training", prefix: "t", kind: "train",
+    texts: ["model", "on", "recompute", "schedule", "precision"],
+    numbers: ["tp", "pp", "vp", "ep", "cp", "zero", "micro_batch", "global_batch", "seq", "bucket", "overlap", "tokens", "price"],
+    good: (answer) => answer.report.rows[0].fits,
+    toForm: (w) => ({ ...w, tokens: w.tokens >= 1e6 ? w.tokens.toExponential().replace("+", "") : w.tokens }),
+    draw: (answer, keep) => {
+      $("t-seq").placeholder = answer.seq;
+      if (!keep) { $("t-plans-answer").textContent = ""; $("t-plans").replaceChildren(); }
+      sayBucket();
+      drawLanes(answer);
+      drawTables(answer);
+    },
+  });
   const best = async () => {
-    const given = ofForm();
     $("t-plans-answer").textContent = "Trying every plan …";
-    const got = await askCore({ ask: "plans", ...given });
+    const got = await plan.askCore({ ask: "plans", ...plan.ofForm() });
     if (!got) { $("t-plans-answer").textContent = ""; return; }
     if (got.schema !== "weft.explorer.plans/1") { $("t-plans-answer").textContent = got.message; return; }
     $("t-plans-answer").textContent = got.answer;
-    table($("t-plans"), [["Plan"], ["Step", 1], ["MFU", 1], ["GiB", 1], ["Why it lost"], [""]],
+    table($("t-plans"), [["Plan"], ["Step", 1], ["MFU, % of the card's peak", 1], ["GiB", 1], ["Why it lost"], ["Its step"]],
       got.rows.map((r) => {
         const use = make("button", "Show");
         use.setAttribute("aria-label", `Show the step of ${r.plan}`);
-        use.addEventListener("click", () => ask(r.words, true));
-        return [r.plan, time(r.step_s), `${three(100 * r.mfu)} %`, gib(r.memory_bytes), r.reason || "the best", use];
+        use.addEventListener("click", () => plan.ask({ ...r.words, tokens: plan.answer().words.tokens, price: plan.answer().words.price }, true, true));
+        return [r.plan, time(r.step_s), three(100 * r.mfu), gib(r.memory_bytes), r.reason || "the best", use];
       }), got.rows.map((r) => (r.reason ? "" : "chosen")));
   };
   page.pictures.training = () => $("t-lanes").querySelector("svg");
-  const update = () => {
-    $("t-no-core").hidden = ready;
-    $("t-words").hidden = !ready;
-  };
-  page.hooks.core.push((choices) => {
-    ready = true;
-    update();
-    fillSelect("t-model", choices.models.map((m) => [m, m]), "llama3-8b");
-    words = fromLink();
-    if (page.state.view === "training") ask(words, false);
-  });
   page.hooks.model.push((name) => {
     $("t-model").append(new Option(name, name));
-    ask({ ...ofForm(), model: name }, false);
-  });
-  page.hooks.show.push((view) => {
-    update();
-    // This view has a question of its own.
-    document.body.classList.toggle("trains", view === "training");
-    if (view === "training" && ready && !answer) ask(words ?? {}, false);
+    plan.ask({ ...plan.ofForm(), model: name }, false);
   });
   $("t-bucket").addEventListener("input", sayBucket);
-  $("t-words").addEventListener("change", () => ask(ofForm(), true));
-  $("t-words").addEventListener("submit", (e) => { e.preventDefault(); ask(ofForm(), true); });
   $("t-best").addEventListener("click", best);
-  $("t-cancel").addEventListener("click", () => page.cancelCore());
 })();

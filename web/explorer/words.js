@@ -1,16 +1,9 @@
 // The question as a sentence whose words can be changed, and files that are dropped on the page.
 (() => {
   const { $, fillSelect, sizeText, question, other } = page;
-  const { dropFile } = core;
   const sizes = [8, 64, 512, 4096, 32768, 65536, 262144, 2 ** 20, 2 ** 22, 2 ** 24, 2 ** 26, 2 ** 28, 2 ** 30];
   const short = (b) => (b >= 2 ** 30 ? `${b / 2 ** 30}G` : b >= 2 ** 20 ? `${b / 2 ** 20}M` : b >= 1024 ? `${b / 1024}K` : `${b}`);
-  // The sentence is the core's: texts, and words that stand between them.
-  const drawSentence = (phrase) => {
-    const had = document.activeElement, line = $("sentence");
-    line.replaceChildren(...phrase.map((p) => (p.word ? $(`w-${p.word}`) ?? parked.get(p.word) : document.createTextNode(p.text))), $("ask"));
-    if (had && line.contains(had)) had.focus();
-  };
-  const parked = new Map([...$("words").querySelectorAll("[id^=w-]")].map((e) => [e.id.slice(2), e]));
+  const drawSentence = page.sentence($("sentence"), $("words"), "w-", $("ask"));
   const fill = () => {
     const choices = page.choices();
     if (!choices) return;

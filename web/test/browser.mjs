@@ -66,9 +66,9 @@ export const openBrowser = async (weft) => {
     if (!fine) ++failed;
   };
   const close = async () => {
-    browser.kill();
-    await sleep(300);
-    rmSync(work, { recursive: true, force: true, maxRetries: 5 });
+    await new Promise((done) => { browser.on("exit", done); browser.kill(); setTimeout(done, 5000); });
+    await sleep(300);  // its children write a little longer
+    rmSync(work, { recursive: true, force: true, maxRetries: 20, retryDelay: 200 });
     return failed;
   };
   return { work, file, call, run, open, settled, shot, check, close, said };

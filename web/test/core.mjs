@@ -1,20 +1,24 @@
-// Compares the core in WebAssembly with the command, byte by byte.
-//   node web/test/core.mjs build/web/weft.wasm build/weft        (or web/prebuilt/weft.wasm.gz.base64)
+// Compares the modules in WebAssembly with the command, byte by byte.
+//   node web/test/core.mjs build/web/weft.wasm build/web/workloads.wasm build/weft     (or web/prebuilt/….wasm.gz.base64)
 // Exit: 0 all answers are equal, 1 some differ.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 
-const [wasm, weft] = process.argv.slice(2);
-if (!wasm || !weft) {
-  console.error("usage: node web/test/core.mjs WASM WEFT");
+const [wasm, workloads, weft] = process.argv.slice(2);
+if (!wasm || !workloads || !weft) {
+  console.error("usage: node web/test/core.mjs WASM WORKLOADS WEFT");
   process.exit(2);
 }
 // The page's own worker, without its messages.
 const worker = readFileSync(new URL("../explorer/worker.js", import.meta.url), "utf8");
 const { start, ask, put, exports } = new Function(`${worker}; return { start, ask, put, exports: () => core.exports };`)();
-const file = readFileSync(wasm);  // the module, or web/prebuilt's form of it
-await start(await WebAssembly.compile(wasm.endsWith(".base64") ? gunzipSync(Buffer.from(file.toString(), "base64")) : file));
+// A module, or web/prebuilt's form of it.
+const compiled = (file) => {
+  const bytes = readFileSync(file);
+  return WebAssembly.compile(file.endsWith(".base64") ? gunzipSync(Buffer.from(bytes.toString(), "base64")) : bytes);
+};
+await start(await compiled(wasm));
 
 const command = (words) => {
   const options = ["explore", words.collective || "all_reduce", "--json", "-"];
@@ -76,5 +80,21 @@ console.log(`${broken.schema === "weft.error/1" ? "refused" : "WRONG"} broken.xm
 if (broken.schema !== "weft.error/1") ++failed;
 const words = JSON.parse(ask('{"ask": "words"}'));
 if (words.machines.length < 20) ++failed;
-console.log(failed ? `${failed} answers differ from the command's` : `core: ${questions.length} answers equal to the command's, bad input refused`);
+
+// Training and serving: the module's report is the one of the command that it names.
+await start(await compiled(workloads));
+const jobs = [{ ask: "train" }, { ask: "train", model: "llama3-70b", on: "dgx-h100:nodes=4,net=ib-ndr", tp: 8, pp: 2, micro_batch: 1, global_batch: 64, tokens: 0 },
+  { ask: "train", on: "dgx-h100:nodes=2", zero: 1, bucket: 50, overlap: 0, faults: ["nic:0/3=down"] },
+  { ask: "serve" }, { ask: "serve", model: "deepseek-r1", on: "hgx-b200", engine: "trtllm", precision: "fp4", tp: 8, ep: 8, replicas: 1, concurrency: 16, rate: 0, price: 3 },
+  { ask: "serve", rate: 20, prefill: "auto:tp=2", replicas: 1, faults: [] }, { ask: "serve", faults: ["gpu:0/3=down"] }, { ask: "frontier", tpot: 20, ttft: 500, price: 2 }];
+for (const job of jobs) {
+  const started = performance.now(), here = JSON.parse(ask(JSON.stringify(job))), took = performance.now() - started;
+  let there = "";
+  try { there = execFileSync(weft, [...(here.command ?? "").split(" ").slice(1), "--json", "-"], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }).toString(); }
+  catch (e) { there = String(e.stdout ?? ""); }  // exit status 1 is an answer, too
+  const same = there !== "" && JSON.stringify(here.report) === JSON.stringify(JSON.parse(there));
+  console.log(`${same ? "equal" : "DIFFER"} ${JSON.stringify(job)}: ${took.toFixed(0)} ms${here.message ? `: ${here.message}` : ""}`);
+  if (!same) ++failed;
+}
+console.log(failed ? `${failed} answers differ from the command's` : `core: ${questions.length + jobs.length} answers equal to the command's, bad input refused`);
 process.exit(failed ? 1 : 0);

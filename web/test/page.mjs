@@ -24,6 +24,9 @@ const pasted = `user@host:~$ all_reduce_perf -b 1M -e 1G -f 32 -g 8
 const answer = () => run(`document.getElementById("answer").textContent`);
 const command = (...options) => JSON.parse(execFileSync(weft, ["explore", ...options, "--json", "-"], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }));
 
+// What a command prints; exit status 1 is an answer, too.
+const printed = (...options) => { try { return execFileSync(weft, options, { encoding: "utf8", maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }); } catch (e) { return String(e.stdout); } };
+
 await open("view=stepper");
 check("the page as written", await answer(), command().answer);
 check("its question is the core's", await run(`document.getElementById("question").textContent`), command().question);
@@ -159,7 +162,7 @@ for (let i = 0; i < 100 && /^Computing/.test(await table()); ++i) await sleep(10
 check("a text without rows", await table(), /no row/);
 await open("view=training&t.model=llama3-8b&t.on=dgx-h100:nodes=2&t.zero=1&t.fault=nic:0/3%3Ddown");
 for (let i = 0; i < 100 && !(await run(`document.querySelector("#t-lanes svg") !== null`)); ++i) await sleep(100);
-const faulty = execFileSync(weft, ["train", "llama3-8b", "--on", "dgx-h100:nodes=2", "--zero", "1", "--global-batch", "64", "--fault", "nic:0/3=down"], { encoding: "utf8" });
+const faulty = printed("train", "llama3-8b", "--on", "dgx-h100:nodes=2", "--zero", "1", "--global-batch", "64", "--tokens", "1e12", "--price", "2", "--fault", "nic:0/3=down");
 check("a training step with a fault", faulty, await run(`document.getElementById("t-answer").textContent`));
 check("its command names the fault", await run(`document.getElementById("t-command").textContent`), "--fault nic:0/3=down");
 await run(`{ const e = document.getElementById("t-bucket"); e.value = 50; e.dispatchEvent(new Event("change", { bubbles: true })); }`);
@@ -167,7 +170,7 @@ for (let i = 0; i < 100 && !(await run(`document.getElementById("t-command").tex
 check("the bucket's slider simulates again", await run(`document.getElementById("t-command").textContent`), "--bucket 50");
 await change("t-overlap", "0");
 for (let i = 0; i < 100 && !(await run(`document.getElementById("t-command").textContent`)).includes("--overlap"); ++i) await sleep(100);
-const slower = execFileSync(weft, ["train", "llama3-8b", "--on", "dgx-h100:nodes=2", "--zero", "1", "--global-batch", "64", "--fault", "nic:0/3=down", "--bucket", "50", "--overlap", "0"], { encoding: "utf8" });
+const slower = printed("train", "llama3-8b", "--on", "dgx-h100:nodes=2", "--zero", "1", "--global-batch", "64", "--tokens", "1e12", "--price", "2", "--fault", "nic:0/3=down", "--bucket", "50", "--overlap", "0");
 check("so does overlap", slower, await run(`document.getElementById("t-answer").textContent`));
 await run(`document.getElementById("t-best").click(); document.getElementById("t-cancel").click()`);
 await sleep(500);
@@ -175,8 +178,44 @@ check("trying every plan can be cancelled", await run(`document.getElementById("
 await open("view=training&t.model=llama3-8b&t.on=dgx-h100&t.pp=2&t.zero=1");
 for (let i = 0; i < 100 && !(await run(`document.querySelector("#t-lanes svg") !== null`)); ++i) await sleep(100);
 check("its words can be changed", await run(`document.getElementById("t-words").offsetHeight > 0 && document.getElementById("t-no-core").hidden`), (x) => x === true);
-const trained = execFileSync(weft, ["train", "llama3-8b", "--on", "dgx-h100", "--pp", "2", "--zero", "1", "--global-batch", "64"], { encoding: "utf8" });
+const trained = printed("train", "llama3-8b", "--on", "dgx-h100", "--pp", "2", "--zero", "1", "--global-batch", "64", "--tokens", "1e12", "--price", "2");
 check("the training step", trained, await run(`document.getElementById("t-answer").textContent`));
+check("its question is a sentence of words", await run(`[...document.getElementById("t-sentence").childNodes].map((n) => (n.id ? "*" : n.textContent)).join("")`), (x) => x.startsWith("How long is a training step of * on *, * sequences"));
+const clear = (id) => change(id, "");
+await clear("t-tokens");
+for (let i = 0; i < 100 && (await run(`document.getElementById("t-command").textContent`)).includes("--tokens"); ++i) await sleep(100);
+check("without tokens there is no bill", await run(`document.getElementById("t-answer").textContent`), (x) => !x.includes("GPU-hours"));
+// Serving: the words, the slider, the link, a plan of the frontier.
+const sAnswer = () => run(`document.getElementById("s-answer").textContent`);
+const until = async (test) => { for (let i = 0; i < 200 && !(await test()); ++i) await sleep(100); };
+const serving = async (fragment) => { await open(`view=serving${fragment}`); await until(() => run(`document.querySelector("#s-lanes svg") !== null && document.getElementById("s-cancel").hidden`)); };
+const asCommand = async () => { const line = await run(`document.getElementById("s-command").textContent`); return printed(...line.split(" ").slice(1)).split("\n")[0]; };
+await serving("");
+check("a served model", await sAnswer(), await asCommand());
+check("its question is a sentence of words", await run(`[...document.getElementById("s-sentence").childNodes].map((n) => (n.id ? "*" : n.textContent)).join("")`), (x) => x.startsWith("What do users of * see, served by *"));
+await run(`{ const e = document.getElementById("s-slide"); e.value = 230; e.dispatchEvent(new Event("input", { bubbles: true })); e.dispatchEvent(new Event("change", { bubbles: true })); }`);
+await until(async () => (await sAnswer()).includes("Unstable"));
+check("the slider's rate is above capacity", await sAnswer(), (x) => x.includes("20 requests/s") && x.includes("are stable"));
+check("as the command says", await sAnswer(), await asCommand());
+await run(`history.back()`);
+await until(async () => !(await sAnswer()).includes("Unstable"));
+check("Back returns to the rate before", await sAnswer(), "4 requests/s");
+await serving("&s.model=deepseek-r1&s.on=hgx-b200&s.engine=trtllm&s.precision=fp4&s.tp=8&s.ep=8&s.replicas=1&s.concurrency=16&s.rate=0");
+check("a link with another question", await sAnswer(), await asCommand());
+check("its words stand in the sentence", await run(`["s-model", "s-load", "s-of", "s-ep"].map((i) => document.getElementById(i).value).join(" ")`), "deepseek-r1 16 clients 8");
+await run(`dispatchEvent(new KeyboardEvent("keydown", { key: "End", bubbles: true }))`);
+check("the keys move the time", await run(`document.getElementById("s-now").textContent`), /requests decode, \d+ wait, .* % of the cache's tokens in use/);
+await change("s-tp", "3");
+await until(async () => (await sAnswer()).includes("does not divide"));
+check("a plan that does not divide", await sAnswer(), "--tp 3: does not divide");
+await serving("");
+await run(`{ document.getElementById("s-goal-tpot").value = 20; document.getElementById("s-best").click(); }`);
+await until(() => run(`document.querySelectorAll("#s-frontier circle").length > 3`));
+check("the frontier", await run(`document.getElementById("s-plans-answer").textContent`), /points of \d+ plans were tried/);
+await run(`document.querySelector("#s-plans button").click()`);
+await until(async () => (await run(`document.getElementById("s-command").textContent`)).includes("--concurrency"));
+check("a plan of it is shown", await sAnswer(), await asCommand());
+check("and the frontier stays", await run(`document.querySelectorAll("#s-frontier circle").length`), (n) => n > 3);
 await open("tour=7");
 await settled();
 check("the tour hides its answer", await run(`document.getElementById("tour-after").hidden && document.querySelectorAll("#tour-figure .cliff > rect").length`), (n) => n === 1);
@@ -194,22 +233,28 @@ check("the tour's last answer", await run(`document.getElementById("tour-result"
 // Pictures of every view as SVG and PNG.
 const exported = (picture, form) => run(`page.exported("${picture}", "${form}").then(async (b) => b && { size: b.size, text: b.type.includes("svg") ? (await b.text()).slice(0, 1e6) : [...new Uint8Array(await b.slice(1, 4).arrayBuffer())].map((c) => String.fromCharCode(c)).join("") })`);
 for (const [picture, fragment] of [["machine", "view=machine"], ["map", "view=machine&on=dgx-h100:nodes=32,net=ib-ndr&bytes=1M"], ["stepper", "view=stepper&at=6"],
-  ["curves", "view=curves"], ["cliff", "view=machine"], ["training", "view=training"]]) {
+  ["curves", "view=curves"], ["cliff", "view=machine"], ["training", "view=training"], ["serving", "view=serving"]]) {
   await open(fragment);
+  if (picture === "serving") await until(() => run(`document.querySelector("#s-lanes svg") !== null`));
   if (picture === "training") for (let i = 0; i < 100 && !(await run(`document.querySelector("#t-lanes svg") !== null`)); ++i) await sleep(100);
   const svg = await exported(picture, "svg"), png = await exported(picture, "png");
   check(`${picture} as SVG, without the page's colours by name`, svg?.text, (t) => /^<svg/.test(t) && !t.includes("var(--") && t.includes("<title>"));
   check(`${picture} as PNG`, png, (p) => p?.text === "PNG" && p.size > 4000);
 }
 await open("view=machine");
-check("there is a button for each", await run(`document.querySelectorAll("[data-export]").length`), (n) => n === 12);
+check("there is a button for each", await run(`document.querySelectorAll("[data-export]").length`), (n) => n === 16);
 if (process.env.WEFT_AXE) {
   const axe = readFileSync(process.env.WEFT_AXE, "utf8");
   for (const theme of ["light", "dark"])
-    for (const view of ["machine", "machine&on=dgx-h100:nodes=16,net=ib-ndr", "stepper", "stepper&on=dgx-h100:nodes=16,net=ib-ndr&algo=ring", "curves", "training", "machine&tour=3"]) {
+    for (const view of ["machine", "machine&on=dgx-h100:nodes=16,net=ib-ndr", "stepper", "stepper&on=dgx-h100:nodes=16,net=ib-ndr&algo=ring", "curves", "training", "serving", "machine&tour=3"]) {
       await call("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: theme }] });
       await open(`view=${view}`);
       await sleep(500);
+      if (view === "serving") {
+        await until(() => run(`document.querySelector("#s-lanes svg") !== null`));
+        await run(`document.getElementById("s-best").click()`);
+        await until(() => run(`!document.getElementById("s-frontier").hidden`));
+      }
       await run(axe);
       const found = await run(`axe.run(document).then((r) => r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.target + " " + n.failureSummary).join(" | ")).join("; "))`);
       check(`axe, ${view}, ${theme}`, found, (x) => x === "");
@@ -219,7 +264,7 @@ check("nothing was refused by the content policy, no script failed", said.join("
 
 if (pictures) {
   for (const theme of ["light", "dark"])
-    for (const view of ["machine", "stepper", "curves", "training", "machine&tour=3", "machine&on=dgx-h100:nodes=2&fault=nic:0/3=down",
+    for (const view of ["machine", "stepper", "curves", "training", "serving", "machine&tour=3", "machine&on=dgx-h100:nodes=2&fault=nic:0/3=down",
       "machine&on=dgx-h100:nodes=128,net=ib-ndr", "stepper&on=dgx-h100:nodes=16,net=ib-ndr&algo=ring"])
       for (const width of [1440, 820, 390]) {
         await call("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: theme }] });

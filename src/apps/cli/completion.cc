@@ -8,15 +8,17 @@
 namespace weft::cli {
 namespace {
 
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); });
+}
+
+// A command's options, and the commands that it has.
 std::string words(const CLI::App& app) {
   std::string text;
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) text += (text.empty() ? "--" : " --") + name;
+  for (const CLI::App* sub : commands_of(app)) text += " " + sub->get_name();
   return text;
-}
-
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); });
 }
 
 // The values that options and arguments take, each list with spaces between.
@@ -42,6 +44,8 @@ std::string values_of(const Values& v, std::string_view option) {
   if (option == "proto") return "Simple LL LL64 LL128 Direct";
   if (option == "dtype") return schedule::type_names(" ");
   if (option == "op") return schedule::op_names(" ");
+  if (option == "engine") return "vllm sglang trtllm";
+  if (option == "recompute") return "none selective full";
   if (option == "transport") return "shm threads tcp ucx shm+tcp shm+ucx";
   return {};
 }
@@ -80,6 +84,10 @@ _weft() {{
     --transport) COMPREPLY=($(compgen -W "shm threads tcp ucx shm+tcp shm+ucx" -- "$current")); return ;;
     --json|--svg|--xml|--heat|--stairs|--slurm|--kubernetes|--record) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --model) COMPREPLY=($(compgen -W "{7}" -- "$current") $(compgen -f -- "$current")); return ;;
+    --engine) COMPREPLY=($(compgen -W "vllm sglang trtllm" -- "$current")); return ;;
+    --recompute) COMPREPLY=($(compgen -W "none selective full" -- "$current")); return ;;
+  esac
+  [[ $current == -* ]] || case $previous in
     bench|explain|explore) COMPREPLY=($(compgen -W "{3}" -- "$current")); return ;;
     train|serve|fit) COMPREPLY=($(compgen -W "{7}" -- "$current") $(compgen -f -- "$current")); return ;;
     verify|schedule) COMPREPLY=($(compgen -W "{3}" -- "$current") $(compgen -f -- "$current")); return ;;

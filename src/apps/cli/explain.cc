@@ -127,9 +127,11 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
                                                              : format_bytes(task.elements * task.element_bytes);
   fmt::print("# {} of {} on {} ranks of {}; at least {} ({})\n", spec.collective, what, task.ranks, machine.name,
              format_duration(limit.time), limit.resource);
-  fmt::print("  {:<9} {:<7} {:>3} {:>12}  {}\n", "algo", "proto", "ch", "predicted", "why");
+  std::size_t wide = 9;  // of the longest algorithm's name
+  for (const tune::Candidate& c : all) wide = std::max(wide, c.plan.algorithm->name.size());
+  fmt::print("  {:<{}} {:<7} {:>3} {:>12}  {}\n", "algo", wide, "proto", "ch", "predicted", "why");
   for (const tune::Candidate& c : all)
-    fmt::print("{} {:<9} {:<7} {:>3} {:>12}  {}\n", c.chosen ? '*' : ' ', c.plan.algorithm->name,
+    fmt::print("{} {:<{}} {:<7} {:>3} {:>12}  {}\n", c.chosen ? '*' : ' ', c.plan.algorithm->name, wide,
                protocol::traits(c.plan.protocol).name, c.plan.channels,
                c.possible ? format_duration(c.estimate.total) : "-", c.reason);
   for (const tune::Candidate& c : all)

@@ -151,18 +151,43 @@ void group_options(CLI::App& sub, const std::string& heading, std::initializer_l
   for (const char* option : options) sub.get_option(option)->group(heading);
 }
 
+namespace {
+
+// What the library says of wrong usage in words of its own: a command of a command that is missing or misspelt, an
+// option that is given too often.
+std::string said_otherwise(const CLI::App& command, const CLI::ParseError& problem, const std::string& help) {
+  std::string text = problem.what();
+  constexpr std::string_view kOften = ": At Most 1 required but received ";
+  if (const auto at = text.find(kOften); at != std::string::npos)
+    text = fmt::format("{} is given {} times, at most once is possible", text.substr(0, at),
+                       text.substr(at + kOften.size()));
+  std::vector<std::string> names;
+  for (const CLI::App* sub : command.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
+    names.push_back(sub->get_name());
+  const std::vector<std::string> extra = command.remaining();
+  if (!text.starts_with("A subcommand is required") || command.get_parent() == nullptr)
+    return fmt::format("{} ({})", text, help);
+  if (extra.empty()) return fmt::format("{} needs one of {} ({})", command.get_name(), fmt::join(names, ", "), help);
+  return fmt::format("{} has no command '{}'; {}there are {} ({})", command.get_name(), extra.front(),
+                     did_you_mean(extra.front(), names), fmt::join(names, ", "), help);
+}
+
+}  // namespace
+
 std::string usage_error(const CLI::App& app, const CLI::ParseError& problem, int argc, char** argv) {
   std::vector<std::string> commands;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
     commands.push_back(sub->get_name());
   const std::string given = argc > 1 ? argv[1] : "";
   if (!given.starts_with('-') && std::ranges::find(commands, given) == commands.end() &&
-      app.get_subcommands([&](const CLI::App* s) { return s->get_name() == given; }).empty())
+      app.get_subcommands([&](const CLI::App* s) { return s->get_name() == given; }).empty()) {
+    commands.insert(commands.end(), {"help", "version"});
     return fmt::format("unknown command '{}'; {}weft --help lists them", given, did_you_mean(given, commands));
+  }
   const auto parsed = app.get_subcommands();
   const CLI::App& command = parsed.empty() ? app : *parsed.front();
   const std::string help = parsed.empty() ? "weft --help" : fmt::format("weft {} --help", command.get_name());
-  if (dynamic_cast<const CLI::ExtrasError*>(&problem) == nullptr) return fmt::format("{} ({})", problem.what(), help);
+  if (dynamic_cast<const CLI::ExtrasError*>(&problem) == nullptr) return said_otherwise(command, problem, help);
   std::vector<std::string> extra = app.remaining(true);
   const auto option = std::ranges::find_if(extra, [](const std::string& e) { return e.starts_with('-'); });
   if (option == extra.end())

@@ -321,7 +321,7 @@ Result<Asked> ask(const Spec& spec, bool quiet) {
     return bad_input(
         "weft train needs a MODEL: a config.json, or a name such as llama3-70b (weft train --help lists them)");
   if (words.on.empty() || words.on == "this")
-    return bad_input("weft train needs --on MACHINE with GPUs (weft topo lists presets)");
+    return bad_input("weft train needs --on MACHINE with GPUs (weft catalog lists presets)");
   WEFT_TRY(training::Model model, own ? Result<training::Model>(*own) : training::load_model(words.model));
   if (tuning == "QLoRA")
     model.name += " (adapters; weights of 4 bits are priced as 16)";

@@ -5,8 +5,8 @@
 
 #include "apps/explore/explore.h"
 #include "apps/explore/generations.h"
+#include "apps/explore/json_words.h"
 #include "apps/explore/own_table.h"
-#include "apps/explore/train.h"
 #include "base/text.h"
 #include "plan/collectives/registry.h"
 #include "plan/cost/shipped.h"
@@ -19,32 +19,6 @@ namespace weft::explore {
 namespace {
 
 using nlohmann::json;
-
-Result<std::string> word(const json& question, const char* key, std::string otherwise) {
-  const auto at = question.find(key);
-  if (at == question.end() || at->is_null()) return otherwise;
-  if (!at->is_string()) return bad_input("{}: {} is not a text", key, at->dump());
-  return at->get<std::string>();
-}
-
-Result<std::int64_t> number(const json& question, const char* key, std::int64_t otherwise) {
-  const auto at = question.find(key);
-  if (at == question.end() || at->is_null()) return otherwise;
-  if (!at->is_number_integer()) return bad_input("{}: {} is not a whole number", key, at->dump());
-  return at->get<std::int64_t>();
-}
-
-Result<std::vector<std::string>> faults_of(const json& question) {
-  std::vector<std::string> given;
-  const auto faults = question.find("faults");
-  if (faults == question.end()) return given;
-  if (!faults->is_array()) return bad_input("faults: {} is not a list of texts", faults->dump());
-  for (const json& fault : *faults) {
-    if (!fault.is_string()) return bad_input("faults: {} is not a text", fault.dump());
-    given.push_back(fault.get<std::string>());
-  }
-  return given;
-}
 
 Result<Words> words_of(const json& question) {
   static constexpr std::string_view kKeys[] = {"ask",   "collective", "on",   "bytes", "dtype",  "algo",
@@ -80,8 +54,7 @@ json words_there_are() {
           {"machines", machines},
           {"collectives", collectives},
           {"types", types},
-          {"protocols", protocols},
-          {"models", training::model_names()}};
+          {"protocols", protocols}};
 }
 
 json generations_there_are() {
@@ -95,26 +68,6 @@ json generations_there_are() {
                    {"source", g.source},
                    {"date", g.date}});
   return {{"schema", "weft.explorer.generations/1"}, {"generations", all}};
-}
-
-Result<training::Words> train_words_of(const json& question) {
-  training::Words w;
-  w.plan.zero = 3;
-  w.plan.global_batch = 64;
-  WEFT_TRY(w.model, word(question, "model", w.model));
-  WEFT_TRY(w.on, word(question, "on", w.on));
-  WEFT_TRY(w.recompute, word(question, "recompute", w.recompute));
-  WEFT_TRY(w.schedule, word(question, "schedule", w.schedule));
-  WEFT_TRY(w.precision, word(question, "precision", w.precision));
-  WEFT_TRY(w.faults, faults_of(question));
-  static constexpr std::string_view kTexts[] = {"ask", "model", "on", "recompute", "schedule", "precision", "faults"};
-  for (const auto& [key, value] : question.items()) {
-    if (value.is_null() || std::ranges::find(kTexts, key) != std::end(kTexts)) continue;
-    if (!training::set_number(w, key, 0)) return bad_input("'{}' is no word of a question about training", key);
-    WEFT_TRY(const std::int64_t given, number(question, key.c_str(), 0));
-    training::set_number(w, key, given);
-  }
-  return w;
 }
 
 // The question's words, understood.
@@ -228,18 +181,13 @@ Result<json> answer_to(std::string_view text) {
   WEFT_TRY(const std::string asked, word(question, "ask", ""));
   if (asked == "words") return words_there_are();
   if (asked == "generations") return generations_there_are();
-  if (asked == "train" || asked == "plans") {
-    WEFT_TRY(const training::Words words, train_words_of(question));
-    return asked == "train" ? train(words) : plans(words);
-  }
   if (asked == "estimate") return estimate_of(question);
   if (asked == "guess") return guess_judged(question);
   if (asked == "table") return table_beside(question);
   if (asked == "curves") return curves_beside(question);
   if (asked == "curve") return curve_beside(question);
   if (asked != "answer")
-    return bad_input(
-        "ask: '{}' is none of answer, curve, curves, estimate, generations, guess, table, train, plans, words", asked);
+    return bad_input("ask: '{}' is none of answer, curve, curves, estimate, generations, guess, table, words", asked);
   WEFT_TRY(Words words, words_of(question));
   if (const auto curves = question.find("curves"); curves != question.end()) {
     if (!curves->is_boolean()) return bad_input("curves: {} is neither true nor false", curves->dump());

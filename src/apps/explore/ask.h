@@ -28,8 +28,7 @@ Result<report::Explorer> answer(const Words& words, const std::string& calibrati
 // weft.explorer/1. "faults" is a list. "curves": false leaves the curves out, which take longest; {"ask": "curves",
 // "answered": [algorithm, protocol], …} gives them later, as weft.explorer.curves/1; with "points": false it only names
 // the candidates, and {"ask": "curve", "of": [algorithm, protocol], …} gives the points of each, as
-// weft.explorer.curve/1, so that a page can show its progress. {"ask": "train", "model": …, "on":
-// …, "tp": …, "faults": …, …} and {"ask": "plans", …} are answered by train() and plans() of apps/explore/train.h.
+// weft.explorer.curve/1, so that a page can show its progress.
 // {"ask": "estimate", …} with the words of "answer" gives weft.explorer.estimate/1: estimate()'s sentence and time.
 // {"ask": "guess", "points": [[bytes, GB/s], …], …} with the words of "answer" gives weft.explorer.guess/1: how far a
 // drawn curve is from the predicted one, in a sentence. {"ask": "table", "text": …, …} gives weft.explorer.table/1: a

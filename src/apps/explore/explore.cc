@@ -54,15 +54,17 @@ Result<Points> points_of(const cost::MachineView& machine, tune::Question questi
   return points;
 }
 
-// The best candidates without their points, those that are chosen first.
+using Answering = std::pair<std::string, std::string>;  // algorithm, protocol
+
+// The best candidates without their points, those that are chosen first, and the one that answers.
 Result<std::vector<Explorer::Curve>> curves_without_points(const cost::MachineView& machine,
-                                                           const tune::Question& question) {
+                                                           const tune::Question& question, const Answering& answers) {
   constexpr std::size_t kMostCurves = 8;
   std::map<std::pair<std::string, std::string>, Explorer::Curve> all;
   WEFT_TRY(const auto here, tune::candidates(machine, question));
   for (const tune::Candidate& c : here) {
-    if (!c.possible || all.size() >= kMostCurves) continue;
     const std::string name(c.plan.algorithm->name), protocol(protocol::traits(c.plan.protocol).name);
+    if (!c.possible || (all.size() >= kMostCurves && std::pair(name, protocol) != answers)) continue;
     all.try_emplace({name, protocol}, Explorer::Curve{name, protocol, c.plan.channels, c.chosen, c.reason, {}});
   }
   std::vector<Explorer::Curve> found;
@@ -71,8 +73,9 @@ Result<std::vector<Explorer::Curve>> curves_without_points(const cost::MachineVi
   return found;
 }
 
-Result<std::vector<Explorer::Curve>> curves(const cost::MachineView& machine, const tune::Question& question) {
-  WEFT_TRY(auto all, curves_without_points(machine, question));
+Result<std::vector<Explorer::Curve>> curves(const cost::MachineView& machine, const tune::Question& question,
+                                            const Answering& answers) {
+  WEFT_TRY(auto all, curves_without_points(machine, question, answers));
   for (Explorer::Curve& curve : all) {
     WEFT_TRY(curve.busbw_GBps, points_of(machine, question, curve.algorithm, curve.protocol));
   }
@@ -118,7 +121,8 @@ Status measured(const schedule::Task& task, Rank machine_ranks, Explorer& e) {
 Status add_curves(const cost::MachineView& machine, tune::Question question, Rank machine_ranks,
                   std::string_view protocol, bool with_points, Explorer& e) {
   question.algorithm.clear(), question.protocol.clear();
-  WEFT_TRY(e.curves, (with_points ? curves : curves_without_points)(machine, question));
+  WEFT_TRY(e.curves,
+           (with_points ? curves : curves_without_points)(machine, question, {e.algorithm, std::string(protocol)}));
   // The answer's plan is the best of those that were simulated, which estimates may rank otherwise.
   for (Explorer::Curve& curve : e.curves) {
     const bool answers = curve.algorithm == e.algorithm && curve.protocol == protocol;
@@ -263,7 +267,7 @@ Result<std::string> judge(const cost::MachineView& whole, const Question& q, std
   if (guesses.empty()) return bad_input("a guess has at least one size");
   WEFT_TRY(const Left left, left_of(whole, q));
   const cost::MachineView& machine = left.faulted ? *left.faulted : whole;
-  WEFT_TRY(const auto all, curves(machine, question_of(machine, q, left.task)));
+  WEFT_TRY(const auto all, curves(machine, question_of(machine, q, left.task), {}));
   std::size_t close = 0;
   double farthest = 0, wanted = 0;
   const Guess* worst = nullptr;

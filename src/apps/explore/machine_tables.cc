@@ -143,12 +143,24 @@ std::string plural(const std::string& word, std::int64_t count) {
   return count == 1 ? word : word == "leaf" ? "leaves" : word + "s";
 }
 
-// Nodes that are of another class than most.
+// The rate of all links of a node, each way.
+double rate_of_node(const topology::Topology& t, std::int32_t node) {
+  double rate = 0;
+  for (std::size_t l = 0; l < t.links().size(); ++l) {
+    const topology::Link& link = t.links()[l];
+    if (t.device(link.a).node == node || t.device(link.b).node == node)
+      rate += gigabytes(link.rate_ab) + gigabytes(link.rate_ba);
+  }
+  return rate;
+}
+
+// Nodes that are of another class than most; of equally many, those with less.
 std::vector<std::int32_t> odd_nodes(const topology::Topology& t) {
   constexpr std::size_t kMost = 1024;
   const std::vector<std::int32_t> classes = cost::node_classes(t);
-  std::map<std::int32_t, std::size_t> members;
-  for (const std::int32_t c : classes) ++members[c];
+  std::map<std::int32_t, std::pair<std::size_t, double>> members;  // how many, and the rate of the first
+  for (std::size_t n = 0; n < classes.size(); ++n)
+    if (auto& [count, rate] = members[classes[n]]; count++ == 0) rate = rate_of_node(t, static_cast<std::int32_t>(n));
   const std::int32_t usual = std::ranges::max_element(members, {}, [](const auto& m) { return m.second; })->first;
   std::vector<std::int32_t> odd;
   for (std::size_t n = 0; n < classes.size() && odd.size() < kMost; ++n)

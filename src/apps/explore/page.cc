@@ -27,12 +27,13 @@ std::string page(const report::Explorer& report) {
   replace(html, "/*POLICY*/", kContentPolicy);
   replace(html, "/*STYLE*/", embedded_text("style.css"));
   replace(html, "/*CORE*/", embedded_text("weft.wasm.gz.base64"));
+  replace(html, "/*WORKLOADS*/", embedded_text("workloads.wasm.gz.base64"));
   replace(html, "/*TOUR*/", embedded_text("tour.json"));
   replace(html, "/*WORKER*/", embedded_text("worker.js"));
   std::string scripts;  // core.js and explorer.js first, keys.js, which starts the page, last
   for (const char* file : {"core.js", "explorer.js", "machine.js", "map.js", "follow.js", "wiring.js", "weave.js",
-                           "stepper.js", "scale.js", "words.js", "curves.js", "training.js", "export.js", "cliff.js",
-                           "tour_steps.js", "tour.js", "keys.js"})
+                           "stepper.js", "scale.js", "sentence.js", "words.js", "curves.js", "training.js",
+                           "serving.js", "export.js", "cliff.js", "tour_steps.js", "tour.js", "keys.js"})
     scripts += embedded_text(file);
   replace(html, "/*SCRIPT*/", scripts);
   // The data stand in a script element that is not executed; "<" is written as an escape, so that no text of a file

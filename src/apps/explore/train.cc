@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/explore/ask.h"
+#include "apps/explore/json_words.h"
 #include "apps/training/best.h"
 #include "base/text.h"
 
@@ -19,6 +20,8 @@ std::string command_of(const training::Model& model, const training::Words& word
       plan.seq, words.recompute, words.schedule, words.precision);
   if (plan.bucket > 0) command += fmt::format(" --bucket {}", plan.bucket);
   if (plan.overlap == 0) command += " --overlap 0";
+  if (words.run.tokens > 0) command += fmt::format(" --tokens {:.6g}", words.run.tokens);
+  if (words.run.tokens > 0 && words.run.price > 0) command += fmt::format(" --price {:.6g}", words.run.price);
   for (const std::string& fault : words.faults) command += fmt::format(" --fault {}", fault);
   return command;
 }
@@ -29,6 +32,13 @@ std::string question_of(const training::Model& model, const training::Words& wor
   if (!words.faults.empty()) text += fmt::format(", with {}", fmt::join(words.faults, ", "));
   return text + "?";
 }
+
+// The question in words that can be changed.
+constexpr std::string_view kTrainPhrase =
+    "How long is a training step of {model} on {on}, {global_batch} sequences of {seq} tokens in micro-batches of "
+    "{micro_batch}, with tensor parallel {tp}, pipeline {pp} of {vp} chunks a stage by {schedule}, context {cp}, "
+    "experts over {ep}, ZeRO {zero}, recomputing {recompute}, in {precision}; and what do {tokens} tokens cost at "
+    "{price} a GPU-hour?";
 
 json lanes_of(const training::Step& step) {
   json lanes = json::array();
@@ -62,10 +72,36 @@ json words_json(const training::Words& w) {
           {"recompute", w.recompute},
           {"schedule", w.schedule},
           {"precision", w.precision},
+          {"tokens", w.run.tokens},
+          {"price", w.run.price},
           {"faults", w.faults}};
 }
 
 }  // namespace
+
+Result<training::Words> train_words_of(const json& question) {
+  training::Words w;
+  w.plan.zero = 3;
+  w.plan.global_batch = 64;
+  WEFT_TRY(w.model, word(question, "model", w.model));
+  WEFT_TRY(w.on, word(question, "on", w.on));
+  WEFT_TRY(w.recompute, word(question, "recompute", w.recompute));
+  WEFT_TRY(w.schedule, word(question, "schedule", w.schedule));
+  WEFT_TRY(w.precision, word(question, "precision", w.precision));
+  WEFT_TRY(w.faults, faults_of(question));
+  WEFT_TRY(w.run.tokens, real(question, "tokens", 1e12));
+  WEFT_TRY(w.run.price, real(question, "price", 2));
+  if (!(w.run.tokens >= 0) || !(w.run.price >= 0)) return bad_input("tokens and price: numbers not below 0");
+  static constexpr std::string_view kTexts[] = {"ask",       "model",  "on",     "recompute", "schedule",
+                                                "precision", "faults", "tokens", "price"};
+  for (const auto& [key, value] : question.items()) {
+    if (value.is_null() || std::ranges::find(kTexts, key) != std::end(kTexts)) continue;
+    if (!training::set_number(w, key, 0)) return bad_input("'{}' is no word of a question about training", key);
+    WEFT_TRY(const std::int64_t given, number(question, key.c_str(), 0));
+    training::set_number(w, key, given);
+  }
+  return w;
+}
 
 Result<json> train(const training::Words& words) {
   WEFT_TRY(const training::Model model, training::load_model(words.model));
@@ -76,6 +112,7 @@ Result<json> train(const training::Words& words) {
   const bool too_many = answer.step.pipeline.pieces.size() > kMostPieces;
   return json{{"schema", "weft.explorer.train/1"},
               {"words", words_json(words)},
+              {"phrase", phrase_of(kTrainPhrase)},
               {"question", question_of(model, words, answer.question.plan)},
               {"answer", in_a_sentence(answer.report)},
               {"lanes_said",
@@ -84,6 +121,7 @@ Result<json> train(const training::Words& words) {
               {"command", command_of(model, words, answer.question.plan)},
               {"report", to_json(answer.report)},
               {"lanes", lanes_of(answer.step)},
+              {"seq", answer.question.plan.seq},
               {"until_s", until},
               {"left_out", too_many ? fmt::format("The step has {} passes; lanes show at most {}.",
                                                   answer.step.pipeline.pieces.size(), kMostPieces)

@@ -6,6 +6,10 @@
 
 namespace weft::explore {
 
+// The words of a question; what it does not name is as the page begins. Errors (bad input): a key that is no word, a
+// value of another type.
+Result<training::Words> train_words_of(const nlohmann::json& question);
+
 // A step for the explorer's page, weft.explorer.train/1: the report of `weft train` (weft.train/1), its answer as a
 // sentence, the command, and what runs when on every stage. Lanes have at most kMostPieces passes in all; beyond that
 // they are left out and `left_out` says so. Errors: those of training::answer and of the machine's name.

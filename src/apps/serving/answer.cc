@@ -171,6 +171,33 @@ Result<Question> understand(const Words& words) {
   return q;
 }
 
+namespace {
+
+// What asks weft serve for this plan and load again; sizes that are as usual are left out.
+std::vector<std::pair<std::string, std::string>> options_of(const Question& q) {
+  std::vector<std::pair<std::string, std::string>> options;
+  const auto add = [&](const char* name, std::int64_t value, std::int64_t usual) {
+    if (value != usual) options.emplace_back(name, std::to_string(value));
+  };
+  add("tp", q.plan.tp, 1), add("pp", q.plan.pp, 1), add("ep", q.plan.ep, 1), add("dp-attention", q.plan.dp, 1);
+  add("replicas", q.replicas, 1), add("decode-engines", q.prefill ? q.decodes : 1, 1);
+  if (!q.plan.precision.empty()) options.emplace_back("precision", q.plan.precision);
+  if (q.prefill) {
+    const Plan& p = *q.prefill;
+    std::string text = fmt::format("{}:tp={}", q.prefills, p.tp);
+    for (const auto& [name, value] : {std::pair{"pp", p.pp}, {"ep", p.ep}, {"dp-attention", p.dp}})
+      if (value != 1) text += fmt::format(",{}={}", name, value);
+    options.emplace_back("prefill", text);
+  }
+  if (q.limits.find("tokens an iteration") != std::string::npos)
+    options.emplace_back("max-num-batched-tokens", fmt::format("{:.0f}", q.engine.token_budget));
+  if (q.load.concurrency > 0) options.emplace_back("concurrency", std::to_string(q.load.concurrency));
+  if (q.load.rate > 0) options.emplace_back("rate", fmt::format("{:.6g}", q.load.rate));
+  return options;
+}
+
+}  // namespace
+
 report::ServeRow row_of(const Question& q, const Point& p, double price) {
   report::ServeRow row{.plan = describe(q.plan), .load = describe(q.load), .gpus = p.gpus};
   if (q.prefill)
@@ -178,6 +205,7 @@ report::ServeRow row_of(const Question& q, const Point& p, double price) {
                            describe(q.plan));
   if (q.replicas > 1) row.plan = fmt::format("{} x ({})", q.replicas, row.plan);
   row.plan += q.limits;
+  row.options = options_of(q);
   row.ttft = in_ms(p.ttft), row.tpot = in_ms(p.tpot), row.end_to_end = in_ms(p.end_to_end);
   row.ttft_parts = {{"tokenising", p.text * 1e3},
                     {"queue", p.queue * 1e3},
@@ -316,7 +344,7 @@ Result<report::ServeReport> best_words(const cost::MachineView& machine, const W
   for (const RankedPlan& r : best.lost) {
     report.rows.push_back(row(r.question, {}));
     report::ServeRow& lost = report.rows.back();
-    lost.load.clear();
+    lost.load.clear(), lost.options.clear();
     lost.gpus = r.question.gpus(), lost.reason = r.reason, lost.fits = false;
   }
   for (const Frontier& f : best.frontier) report.frontier.push_back(row(f.question, f.point));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "apps/serving/lanes.h"
 #include "machine/render/axis.h"
 #include "machine/render/svg_canvas.h"
 
@@ -23,36 +24,34 @@ void heading(SvgCanvas& canvas, const std::string& text, const std::string& belo
   canvas.text(0, 38, below, 12, Align::kLeft, 0, "normal", kQuiet);
 }
 
+bool is_apart(const report::ServeRow& row) { return row.plan.find(" for prefill") != std::string::npos; }
+
 class RunPicture {
  public:
-  RunPicture(const Run& run, const report::ServeReport& report) : run_(run) {
+  RunPicture(const Run& run, const report::ServeReport& report)
+      : lanes_(lanes_of(run, is_apart(report.rows.front()), kColumns, kMostLanes)),
+        time_{0, lanes_.seconds, kLeft, kRight} {
     const report::ServeRow& row = report.rows.front();
     heading(canvas_, fmt::format("{} by {} on {}: {}", report.model, report.engine, report.machine, row.load),
             fmt::format("{}; {} input and {} output tokens{}", row.plan, report.input, report.output, left_out(row)));
-    apart_ = row.plan.find(" for prefill") != std::string::npos;
-    for (const Run::Sample& s : run.samples) {
-      engines_ = std::max<std::size_t>(engines_, static_cast<std::size_t>(s.engine) + 1);
-      most_ = std::max({most_, static_cast<double>(s.waiting), static_cast<double>(s.running)});
-    }
-    decodes_.resize(engines_);
-    for (const Run::Sample& s : run.samples)
-      if (!s.reads) decodes_[static_cast<std::size_t>(s.engine)] = true;
-    time_ = {0, std::max(run.seconds, 1e-9), kLeft, kRight};
   }
 
   std::string draw() {
-    const std::size_t shown = std::min(engines_, kMostLanes);
-    lanes(shown);
+    const std::size_t shown = lanes_.engines.size();
+    const bool several = shown > 1;
+    for (std::size_t e = 0; e < shown; ++e) lane(lanes_.engines[e], kTop + kRow * static_cast<double>(e));
+    legend();
     double y = kTop + kRow * static_cast<double>(shown) + 30;
-    if (shown < engines_)
-      canvas_.text(kLeft, y - 4, fmt::format("{} more engines are not drawn", engines_ - shown), 12, Align::kLeft, 0,
+    if (lanes_.left_out > 0)
+      canvas_.text(kLeft, y - 4, fmt::format("{} more engines are not drawn", lanes_.left_out), 12, Align::kLeft, 0,
                    "normal", kQuiet);
-    panel(y, engines_ > 1 ? "requests, the fullest engine" : "requests", std::max(most_, 1.0),
-          {{"waiting", kFull, [](const Run::Sample& s) { return d(s.waiting); }},
-           {"decoding", kModel, [](const Run::Sample& s) { return d(s.running); }}});
+    const double most =
+        std::max({1.0, *std::ranges::max_element(lanes_.waiting), *std::ranges::max_element(lanes_.running)});
+    panel(y, several ? "requests, the fullest engine" : "requests", most, 1,
+          {{"waiting", kFull, &lanes_.waiting}, {"decoding", kModel, &lanes_.running}});
     y += kPanel + 40;
-    panel(y, engines_ > 1 ? "cache %, the fullest engine" : "cache %", 100,
-          {{"in use", kModel, [](const Run::Sample& s) { return 100 * s.used; }}});
+    panel(y, several ? "cache in use, % of its tokens, the fullest engine" : "cache in use, % of its tokens", 100, 100,
+          {{"", kModel, &lanes_.used}});
     y += kPanel + 16;
     const double step = topology::round_step(time_.high, 6);
     for (double t = 0; t <= time_.high; t += step)
@@ -61,62 +60,38 @@ class RunPicture {
   }
 
  private:
-  static double d(std::int64_t n) { return static_cast<double>(n); }
   struct Line {
     std::string name;
     std::string_view ink;
-    double (*value)(const Run::Sample&);
+    const std::vector<double>* value;  // by column
   };
 
   // Engines beside each other do the same: one of them is recorded.
   static std::string left_out(const report::ServeRow& row) {
     const auto times = row.plan.find(" x (");
-    if (times == std::string::npos || row.plan.find(" for prefill") != std::string::npos) return "";
+    if (times == std::string::npos || is_apart(row)) return "";
     return fmt::format("; one of {} engines", row.plan.substr(0, times));
-  }
-  // "engine 2"; of engines apart "prefill 2" and "decode 0".
-  std::string name_of(std::size_t engine) const {
-    if (!apart_) return fmt::format("engine {}", engine);
-    const auto before = std::count(decodes_.begin(), decodes_.begin() + static_cast<std::ptrdiff_t>(engine), true);
-    return decodes_[engine] ? fmt::format("decode {}", before)
-                            : fmt::format("prefill {}", static_cast<std::ptrdiff_t>(engine) - before);
   }
 
   // A column of pixels has the share of its time that read prompts.
-  void lanes(std::size_t shown) {
-    std::vector<double> reads(shown * kColumns), decodes(shown * kColumns);
-    for (const Run::Sample& s : run_.samples) {
-      if (static_cast<std::size_t>(s.engine) >= shown) continue;
-      auto& to = s.reads ? reads : decodes;
-      const double width = time_.high / d(kColumns);
-      for (auto c = static_cast<std::size_t>(s.begin / width);
-           c < kColumns && d(static_cast<std::int64_t>(c)) * width < s.end; ++c) {
-        const double left = d(static_cast<std::int64_t>(c)) * width;
-        to[static_cast<std::size_t>(s.engine) * kColumns + c] +=
-            std::min(s.end, left + width) - std::max(s.begin, left);
-      }
+  void lane(const Lanes::Engine& engine, double y) {
+    canvas_.text(0, y + 16, engine.name, 12, Align::kLeft, kLeft - 10, "bold", kInk);
+    const double pixel = (kRight - kLeft) / static_cast<double>(kColumns);
+    for (std::size_t c = 0; c < kColumns; ++c) {
+      const double x = kLeft + pixel * static_cast<double>(c);
+      const double read = engine.reads[c], all = std::min(1.0, read + engine.decodes[c]);
+      if (all > read) canvas_.cell(x, y + kLane * (1 - all), pixel, kLane * (all - read), kDecode);
+      if (read > 0) canvas_.cell(x, y + kLane * (1 - read), pixel, kLane * read, kPrefill);
     }
-    for (std::size_t e = 0; e < shown; ++e) {
-      const double y = kTop + kRow * static_cast<double>(e);
-      canvas_.text(0, y + 16, name_of(e), 12, Align::kLeft, kLeft - 10, "bold", kInk);
-      row(&decodes[e * kColumns], &reads[e * kColumns], y);
-    }
+  }
+  void legend() {
     canvas_.cell(kRight - 190, 40, 12, 11, kPrefill);
     canvas_.text(kRight - 172, 50, "reads prompts", 12, Align::kLeft, 0, "normal", kInk);
     canvas_.cell(kRight - 70, 40, 12, 11, kDecode);
     canvas_.text(kRight - 52, 50, "decodes", 12, Align::kLeft, 0, "normal", kInk);
   }
-  void row(const double* decodes, const double* reads, double y) {
-    const double width = time_.high / d(kColumns), pixel = (kRight - kLeft) / d(kColumns);
-    for (std::size_t c = 0; c < kColumns; ++c) {
-      const double x = kLeft + pixel * static_cast<double>(c);
-      const double read = std::min(1.0, reads[c] / width), all = std::min(1.0, read + decodes[c] / width);
-      if (all > read) canvas_.cell(x, y + kLane * (1 - all), pixel, kLane * (all - read), kDecode);
-      if (read > 0) canvas_.cell(x, y + kLane * (1 - read), pixel, kLane * read, kPrefill);
-    }
-  }
 
-  void panel(double top, const std::string& name, double most, const std::vector<Line>& lines) {
+  void panel(double top, const std::string& name, double most, double scale, const std::vector<Line>& lines) {
     const Axis up{0, most, top + kPanel, top};
     canvas_.text(0, top - 10, name, 12, Align::kLeft, 0, "bold", kInk);
     const double step = topology::round_step(most, 4);
@@ -124,34 +99,24 @@ class RunPicture {
       canvas_.cell(kLeft, up(v), kRight - kLeft, 1, kHair);
       canvas_.text(kLeft - 8, up(v) + 4, fmt::format("{:.4g}", v), 12, Align::kRight, 0, "normal", kQuiet);
     }
-    double x = kLeft + 110;
+    double x = kRight - 130;
     for (const Line& line : lines) {
-      curve(up, line);
+      curve(up, scale, line);
       canvas_.text(x, top - 10, line.name, 12, Align::kLeft, 0, "normal", line.ink);
       x += 70;
     }
   }
-  // The largest value of each column of pixels, over all engines.
-  void curve(const Axis& up, const Line& line) {
-    std::vector<double> of(kColumns, -1);
-    for (const Run::Sample& s : run_.samples) {
-      const auto c = std::min(kColumns - 1, static_cast<std::size_t>(s.begin / time_.high * d(kColumns)));
-      of[c] = std::max(of[c], line.value(s));
-    }
+  void curve(const Axis& up, double scale, const Line& line) {
     std::vector<std::pair<double, double>> points;
     for (std::size_t c = 0; c < kColumns; ++c)
-      if (of[c] >= 0)
-        points.emplace_back(kLeft + (kRight - kLeft) / d(kColumns) * static_cast<double>(c),
-                            up(std::min(of[c], up.high)));
+      if (const double value = (*line.value)[c]; value >= 0)
+        points.emplace_back(kLeft + (kRight - kLeft) / static_cast<double>(kColumns) * static_cast<double>(c),
+                            up(std::min(scale * value, up.high)));
     if (points.size() > 1) canvas_.polyline(points, line.ink, 1.5);
   }
 
-  const Run& run_;
+  Lanes lanes_;
   SvgCanvas canvas_;
-  std::size_t engines_ = 0;
-  double most_ = 0;
-  bool apart_ = false;
-  std::vector<bool> decodes_;  // by engine: some iteration decoded
   Axis time_;
 };
 

@@ -1,10 +1,10 @@
 #include "apps/serving/shape.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/models/quantization.h"
 #include "base/text.h"
+#include "base/text_file.h"
 
 namespace weft::serving {
 namespace {
@@ -101,8 +101,7 @@ Result<Shape> parse_shape(std::string_view file, std::string_view text) {
 Result<Shape> load_shape(const std::string& model) {
   WEFT_TRY(const models::Config config, models::config_of(model));
   WEFT_TRY(Shape shape, parse_shape(config.file, config.text));
-  std::error_code none;
-  if (std::filesystem::exists(model, none)) return shape;
+  if (file_exists(model)) return shape;
   // A name of published weights that says their type has them, not those of the catalogue's file.
   const std::string said = models::quantization_of_name(model);
   if (said == "bf16")

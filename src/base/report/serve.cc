@@ -19,6 +19,8 @@ nlohmann::json named(const std::vector<std::pair<std::string, double>>& values) 
 }
 
 nlohmann::json json_of(const ServeRow& row) {
+  nlohmann::json options = nlohmann::json::object();
+  for (const auto& [name, value] : row.options) options[name] = value;
   nlohmann::json json = {{"plan", row.plan},
                          {"load", row.load},
                          {"gpus", row.gpus},
@@ -47,7 +49,8 @@ nlohmann::json json_of(const ServeRow& row) {
                          {"computed_sooner", row.faster_computed},
                          {"prompt_computing_ms", row.computing},
                          {"prompt_reloading_ms", named(row.reloading)},
-                         {"money_per_million_tokens", row.money}};
+                         {"money_per_million_tokens", row.money},
+                         {"options", options}};
   if (row.stable_rate) json["stable_rate"] = *row.stable_rate;
   if (row.kept) json["goal_kept"] = *row.kept, json["goodput_requests_per_s"] = *row.goodput;
   if (row.urgent_ttft)
@@ -101,9 +104,7 @@ nlohmann::json json_of(const ServeFault& f) {
   return json;
 }
 
-}  // namespace
-
-std::string in_words(const ServeReport& report) {
+std::string head_line(const ServeReport& report) {
   const ServeRow& row = report.rows.front();
   std::string text = fmt::format(
       "{} ({}, cache {}) by {} on {} of {}, {}: TTFT {:.0f} ms, TPOT {}, {:.0f} output tokens/s per GPU{}.\n",
@@ -114,6 +115,24 @@ std::string in_words(const ServeReport& report) {
   if (row.stable_rate)
     text += fmt::format("Unstable: the queue grows as long as requests come. {:.3g} requests/s {}.\n", *row.stable_rate,
                         row.trace ? "are served" : "are stable");
+  return text;
+}
+
+}  // namespace
+
+std::string in_a_sentence(const ServeReport& report) {
+  const ServeRow& row = report.rows.front();
+  std::string text = head_line(report);
+  if (row.money > 0) text += fmt::format("{:.3g} per million output tokens.\n", row.money);
+  if (report.fault) text += in_words(*report.fault, row).substr(1);
+  std::ranges::replace(text, '\n', ' ');
+  text.pop_back();
+  return text;
+}
+
+std::string in_words(const ServeReport& report) {
+  const ServeRow& row = report.rows.front();
+  std::string text = head_line(report);
   text += fmt::format("plan: {}; {} input and {} output tokens; {}\n\n", row.plan, report.input, report.output,
                       report.card == report.kernels ? fmt::format("kernels as measured on {}", report.kernels)
                                                     : fmt::format("kernels scaled from those of {}, not measured on {}",

@@ -35,13 +35,14 @@ struct ServeRow {
   double prefix_hits = 0;                               // share of the prompts' tokens that were cached
   // … that were read from a tier below the GPUs' memory; that were there, but computed sooner than read.
   double reloaded = 0, faster_computed = 0;
-  double computing = 0;                                   // ms of a whole prompt alone
-  std::vector<std::pair<std::string, double>> reloading;  // ms to read it from each tier instead
-  bool has_prefixes = false;                              // the load says which prompts begin alike
-  std::optional<double> stable_rate;                      // requests/s; the asked rate is above it
-  bool trace = false;                                     // … that of a trace
-  double money = 0;                                       // per million output tokens; 0: no price
-  std::string reason;                                     // of a plan that lost or was refused
+  double computing = 0;                                      // ms of a whole prompt alone
+  std::vector<std::pair<std::string, double>> reloading;     // ms to read it from each tier instead
+  bool has_prefixes = false;                                 // the load says which prompts begin alike
+  std::optional<double> stable_rate;                         // requests/s; the asked rate is above it
+  bool trace = false;                                        // … that of a trace
+  double money = 0;                                          // per million output tokens; 0: no price
+  std::string reason;                                        // of a plan that lost or was refused
+  std::vector<std::pair<std::string, std::string>> options;  // of weft serve that ask for this plan and load
   bool fits = true;
 };
 
@@ -81,6 +82,9 @@ struct ServeMachines {
 };
 std::string in_words(const ServeMachines& all);
 nlohmann::json to_json(const ServeMachines& all);  // weft.serve-machines/1
+
+// The first row: what users see, whether the load is stable, what faults change.
+std::string in_a_sentence(const ServeReport& report);
 
 // A table for people: of one plan, and of --best with the first `shown` plans.
 std::string in_words(const ServeReport& report);

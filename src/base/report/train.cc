@@ -6,6 +6,24 @@
 
 namespace weft::report {
 
+namespace {
+
+// "26,370", "1e12": whole numbers as people write them; beyond a billion by their power of ten.
+std::string counted(double count) {
+  if (count < 1000) return fmt::format("{:.4g}", count);
+  if (count < 1e9) {
+    std::string digits = fmt::format("{:.0f}", count);
+    for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+      digits.insert(static_cast<std::size_t>(at), ",");
+    return digits;
+  }
+  std::string text = fmt::format("{:.4g}", count);
+  if (const auto plus = text.find("e+"); plus != std::string::npos) text.erase(plus + 1, text[plus + 2] == '0' ? 2 : 1);
+  return text;
+}
+
+}  // namespace
+
 std::string in_a_sentence(const TrainReport& report) {
   constexpr double kGiB = 1073741824.0;
   const TrainRow& row = report.rows.front();
@@ -29,9 +47,9 @@ std::string in_a_sentence(const TrainReport& report) {
                     format_duration(Duration::seconds(*report.healthy_seconds)), fmt::join(report.faults, ", "));
   if (report.budget && report.run.tokens > 0) {
     const TrainBudget& b = *report.budget;
-    sentence +=
-        fmt::format(" {:.4g} tokens take {:.1f} days and {:.4g} GPU-hours", report.run.tokens, b.days, b.gpu_hours);
-    if (report.run.price > 0) sentence += fmt::format(", {:.4g} at {:.4g} an hour", b.money, report.run.price);
+    sentence += fmt::format(" {} tokens take {:.1f} days and {} GPU-hours", counted(report.run.tokens), b.days,
+                            counted(b.gpu_hours));
+    if (report.run.price > 0) sentence += fmt::format(", {} at {:.4g} an hour", counted(b.money), report.run.price);
     sentence += b.goodput < 1 ? fmt::format("; {:.1f} % of the time makes new steps.", 100 * b.goodput) : ".";
   }
   return sentence;

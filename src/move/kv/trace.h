@@ -29,7 +29,7 @@ struct Trace {
   std::size_t requests() const { return ends.size(); }
   std::span<const std::uint32_t> of(std::size_t request) const {
     const std::uint64_t begin = request == 0 ? 0 : ends[request - 1];
-    return {blocks.data() + begin, ends[request] - begin};
+    return {blocks.data() + begin, static_cast<std::size_t>(ends[request] - begin)};
   }
 };
 

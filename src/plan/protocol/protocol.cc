@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <string>
+#include <vector>
+
+#include "base/nearest_words.h"
 
 namespace weft::protocol {
 
@@ -23,15 +26,15 @@ Bytes wire_bytes(Protocol protocol, Bytes data) {
 }
 
 Result<Protocol> parse_protocol(std::string_view text) {
-  std::string known;
+  std::vector<std::string> known;
   for (Protocol p : kProtocols) {
     if (std::ranges::equal(traits(p).name, text, [](unsigned char a, unsigned char b) {
           return std::tolower(a) == std::tolower(b);  // NCCL_PROTO takes any case, too
         }))
       return p;
-    known += std::string(known.empty() ? "" : ", ") + std::string(traits(p).name);
+    known.emplace_back(traits(p).name);
   }
-  return bad_input("unknown protocol '{}'; there are {}", text, known);
+  return bad_input("unknown protocol '{}'; {}there are {}", text, did_you_mean(text, known), fmt::join(known, ", "));
 }
 
 }  // namespace weft::protocol
