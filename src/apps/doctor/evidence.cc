@@ -9,6 +9,7 @@
 #include "apps/doctor/memory.h"
 #include "apps/doctor/pickle.h"
 #include "apps/doctor/tables.h"
+#include "apps/doctor/traceback.h"
 #include "base/text_file.h"
 
 namespace weft::doctor {
@@ -209,7 +210,9 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
       found("F155", {.file = file, .text = std::string(original), .source = "table", .line = number});
   }
   if (hit(kMemory)) fragmented(file, number, original);
-  if (!fact && hit(kTrouble) && !hit(kTable)) keep_unknown(file, number, original);
+  const bool traced = hit(kTrouble) && in_traceback(file, number, original, fact.has_value());
+  if (!fact && hit(kTrouble) && !hit(kTable) && !traced) keep_unknown(file, number, original);
+  understood = understood || traced;
   if (!understood && !hit(kJob)) ++not_understood_;
 }
 
@@ -223,12 +226,8 @@ void Evidence::fragmented(const std::string& file, int number, std::string_view 
   found("G19", std::move(fact));
 }
 
-void Evidence::keep_unknown(const std::string& file, int number, std::string_view original) {
-  constexpr std::size_t kMostUnknown = 4096;
+Fact Evidence::plain_fact(const std::string& file, int number, std::string_view original) {
   const Line line = strip_launcher(original);
-  const Trouble trouble = trouble_of(line.text);
-  if (trouble == Trouble::kNone) return;
-  ++unknown_lines_;
   const Process process = process_of(line.text);
   Fact fact{.file = file,
             .text = std::string(original),
@@ -244,6 +243,35 @@ void Evidence::keep_unknown(const std::string& file, int number, std::string_vie
     fact.time = moment->shown;
     fact.at = moment->seconds;
   }
+  return fact;
+}
+
+bool Evidence::in_traceback(const std::string& file, int number, std::string_view original, bool known) {
+  const Line line = strip_launcher(original);
+  switch (traceback_part(line.text)) {
+    case TracebackPart::kNone:
+      return false;
+    case TracebackPart::kBegin:
+      if (!known) open_tracebacks_.insert_or_assign({file, line.rank}, plain_fact(file, number, original));
+      return true;
+    case TracebackPart::kFrame:
+      return true;
+    case TracebackPart::kException:
+      break;
+  }
+  if (line.rank >= 0 && open_tracebacks_.erase({file, line.rank}) > 0) return false;
+  std::erase_if(open_tracebacks_, [&](const auto& one) {
+    return one.first.first == file && (line.rank < 0 || one.first.second < 0);
+  });
+  return false;
+}
+
+void Evidence::keep_unknown(const std::string& file, int number, std::string_view original) {
+  constexpr std::size_t kMostUnknown = 4096;
+  const Trouble trouble = trouble_of(strip_launcher(original).text);
+  if (trouble == Trouble::kNone) return;
+  ++unknown_lines_;
+  Fact fact = plain_fact(file, number, original);
   // The first of a rank, and the first of the worst kind.
   for (const Unknown& other : unknown_)
     if (other.fact.rank == fact.rank && other.fact.process == fact.process &&
@@ -253,6 +281,10 @@ void Evidence::keep_unknown(const std::string& file, int number, std::string_vie
 }
 
 void Evidence::settle_unknown() {
+  for (auto& [where, fact] : open_tracebacks_) {  // the exception that would end them is not in the evidence
+    unknown_.push_back({std::move(fact), Trouble::kError});
+    ++unknown_lines_;
+  }
   for (Unknown& one : unknown_)
     if (one.fact.rank < 0 && !one.fact.process.empty()) one.fact.rank = job_.rank_of(one.fact.process);
   const auto ahead = clocks_.ahead();

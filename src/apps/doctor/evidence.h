@@ -74,6 +74,9 @@ class Evidence {
   void fragmented(const std::string& file, int number, std::string_view original);
   void judge_machine(const std::string& file, std::string_view text);
   void keep_unknown(const std::string& file, int number, std::string_view original);
+  // Whether the line is of a traceback and reports nothing by itself: its exception does. `known`: a rule has found it.
+  bool in_traceback(const std::string& file, int number, std::string_view original, bool known);
+  static Fact plain_fact(const std::string& file, int number, std::string_view original);
 
   std::vector<Rule> rules_;
   Words words_;
@@ -94,6 +97,7 @@ class Evidence {
   Records records_;
   std::vector<Unknown> unknown_;
   std::size_t unknown_lines_ = 0;
+  std::map<std::pair<std::string, int>, Fact> open_tracebacks_;  // by file and rank
   std::vector<std::string> left_out_, notes_;
   std::int64_t lines_ = 0, not_understood_ = 0;
   std::size_t files_ = 0;

@@ -98,7 +98,8 @@ bool everyday(std::string_view line) {
                                     "WARNING level",
                                     "timeout set to",
                                     "error recovery enabled",
-                                    "AER: enabled"};
+                                    "AER: enabled",
+                                    "Logging before InitGoogleLogging"};
   return std::ranges::any_of(kEveryday, [&](const char* word) { return has(line, word); });
 }
 
