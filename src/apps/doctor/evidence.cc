@@ -41,8 +41,9 @@ std::string peer_of(std::string_view line) {
   for (const std::string_view word :
        {"Got completion from peer ", "closed by remote peer ", "onnect to ", "Call to recv from "})
     if (const auto at = line.find(word); at != std::string_view::npos) {
-      const auto begin = at + word.size();
-      return std::string(line.substr(begin, line.find_first_of(" <", begin) - begin));
+      auto begin = at + word.size();
+      if (begin < line.size() && line[begin] == '(') ++begin;  // "connect to (node-3, 29500)"
+      return std::string(line.substr(begin, line.find_first_of(" <,)", begin) - begin));
     }
   return "";
 }

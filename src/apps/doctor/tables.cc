@@ -246,6 +246,22 @@ class TableReader {
 
 }  // namespace
 
+namespace {
+
+// "[0]  1048576 262144 float sum -1[0]  1626.5 …": Hydra puts its tag before each piece that a rank writes, also in the
+// middle of a line.
+std::string without_tags(std::string_view line) {
+  std::string text(line);
+  std::size_t digits = 1;
+  while (digits < line.size() && number_at(line, digits) >= 0) ++digits;
+  if (!line.starts_with('[') || digits == 1 || digits >= line.size() || line[digits] != ']') return text;
+  const std::string tag(line.substr(0, digits + 1));
+  for (auto at = text.find(tag); at != std::string::npos; at = text.find(tag, at)) text.replace(at, tag.size(), " ");
+  return text;
+}
+
+}  // namespace
+
 PerfTable read_table(std::string_view text) {
   constexpr std::size_t kLongestLine = 1024;
   if (auto table = read_json_table(text)) return std::move(*table);
@@ -254,7 +270,8 @@ PerfTable read_table(std::string_view text) {
     const auto end = text.find('\n');
     const std::string_view line = text.substr(0, std::min(end, kLongestLine));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    reader.line(strip_launcher(line).text);
+    const std::string whole = without_tags(line);
+    reader.line(strip_launcher(whole).text);
   }
   return reader.finish();
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "apps/training/config/formats.h"
 #include "apps/training/config/settings.h"
 #include "apps/training/files.h"
 #include "base/models/model.h"
@@ -154,6 +155,16 @@ void read_tuning(const Settings& settings, Config& config) {
   if (half && config.precision == "bf16" && !settings.on("bf16"))
     config.assumed.emplace_back(
         "fp16 as bf16: matrices have the same rate and size, the scaling of the loss costs nothing");
+  if (settings.has("compiled")) config.numbers.try_emplace("eager", settings.on("compiled") ? 0 : 1);
+  // Preference training: LLaMA-Factory's stage, ms-swift's type, TRL's and open-instruct's own arguments.
+  const bool pairs = std::ranges::any_of(settings.all(), [](const auto& one) {
+    const auto& [path, value] = one;
+    return (path == "stage" && (value == "dpo" || value == "kto" || value == "ppo")) || path == "rlhf_type" ||
+           path == "max_prompt_length" || path == "rl" || path.starts_with("dpo_") || path == "pref_loss";
+  });
+  if (pairs)
+    config.assumed.emplace_back(
+        "of preference training one answer of each pair: the second and the reference model's pass are left out");
   for (const char* key : {"num_processes", "num_machines"})
     if (const auto value = settings.find(key))
       config.assumed.push_back(
@@ -204,6 +215,8 @@ std::optional<std::int64_t> vocabulary(const Settings& settings, Config& config)
   const std::string type = settings.find("tokenizer_type").value_or(settings.find("tokenizer.type").value_or(""));
   std::string name = settings.find("tokenizer_model").value_or(settings.find("tokenizer.model").value_or(""));
   if (name.empty() || name.find('$') != std::string::npos) name = type;
+  if ((name.empty() || name == type) && settings.find("vocab_file").value_or("").find("20B_tokenizer") != std::string::npos)
+    name = "gpt_neox";
   if (name.empty() && settings.has("merge_file")) name = "GPT2BPETokenizer";  // the only one with merges
   std::int64_t size = 0;
   for (const auto& [pattern, count] : known_keys()["vocabularies"].items())
@@ -276,9 +289,12 @@ Status read_model(std::string_view file, const Settings& settings, const ConfigH
     if (open != std::string::npos)
       sizes["first_k_dense_replace"] = std::strtol(layers->c_str() + open + 4, nullptr, 10);
   }
-  sizes["tie_word_embeddings"] =
-      !settings.on("untie_embeddings_and_output_weights") &&
-      !(settings.has("share_embeddings_and_output_weights") && !settings.on("share_embeddings_and_output_weights"));
+  if (settings.has("tie_word_embeddings"))
+    sizes["tie_word_embeddings"] = settings.on("tie_word_embeddings");
+  else
+    sizes["tie_word_embeddings"] =
+        !settings.on("untie_embeddings_and_output_weights") &&
+        !(settings.has("share_embeddings_and_output_weights") && !settings.on("share_embeddings_and_output_weights"));
   if (!sizes.contains("max_position_embeddings") && config.numbers.contains("seq"))
     sizes["max_position_embeddings"] = config.numbers["seq"];
   WEFT_TRY(config.model, parse_model(file, sizes.dump()));
@@ -306,8 +322,15 @@ void name_model(const Settings& settings, Config& config) {
         "hf_assets_path", "pretrained_checkpoint", "tokenizer_path", "function", "model", "model_id_or_path"})
     if (const auto value = settings.find(key); value && value->find("tokenizer") == std::string::npos)
       candidates.push_back(*value);
-  for (const std::string& candidate : candidates)
+  if (config.format == "OLMo-core")
+    for (const auto& [path, value] : settings.all())
+      if (path.ends_with("call") && value.find("TransformerConfig.") != std::string::npos)
+        candidates.insert(candidates.begin(), value.substr(value.rfind('.') + 1));
+  for (std::string candidate : candidates) {
+    // "torchtune.models.llama3.qlora_llama3_8b"
+    if (candidate.starts_with("torchtune.")) candidate.erase(0, candidate.rfind('.') + 1);
     if (config.model_name.empty()) config.model_name = models::catalog_name(candidate);
+  }
   // A function such as llama3_8b_pretrain_config: without what follows the size.
   if (config.model_name.empty())
     if (auto function = settings.find("function")) {
@@ -347,7 +370,8 @@ struct Recognised {
 
 Result<Recognised> recognised_yaml(std::string_view file, std::string_view text, Config& config) {
   WEFT_TRY(Settings settings, yaml_settings(file, text, config.assumed));
-  std::string format;
+  std::string format = translate(text, settings, config.assumed);
+  if (!format.empty()) return Recognised{std::move(format), std::move(settings)};
   if (settings.has("model._target_") || settings.has("step_scheduler.global_batch_size"))
     format = "Automodel";
   else if (settings.has("base_model") && settings.has("micro_batch_size"))
@@ -369,6 +393,8 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
   const json object = json::parse(text, nullptr, false, true);
   if (object.is_object()) {
     WEFT_TRY(Settings settings, json_settings(file, text));
+    if (std::string format = translate(text, settings, config.assumed); !format.empty())
+      return Recognised{std::move(format), std::move(settings)};
     if (settings.has("per_device_train_batch_size")) return Recognised{"TrainingArguments", std::move(settings)};
     if (!settings.has("train_batch_size") && !settings.has("train_micro_batch_size_per_gpu") &&
         !settings.has("zero_optimization.stage"))
@@ -377,6 +403,8 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
   }
   if (file.ends_with(".py") || (contains(text, "def ") && contains(text, "import "))) {
     WEFT_TRY(Settings settings, python_settings(file, text, hints.function));
+    if (std::string format = translate(text, settings, config.assumed); !format.empty())
+      return Recognised{std::move(format), std::move(settings)};
     const bool titan = contains(text, "torchtitan") || settings.has("training.local_batch_size");
     return Recognised{titan ? "torchtitan" : "Python recipe", std::move(settings)};
   }
@@ -385,7 +413,7 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
     return Recognised{"torchtitan", std::move(settings)};
   }
   const bool script =
-      file.ends_with(".sh") || file.ends_with(".slurm") || file.ends_with(".sbatch") || text.starts_with("#!");
+      contains(text, "actor_rollout_ref.model.path=") || file.ends_with(".sh") || file.ends_with(".slurm") || file.ends_with(".sbatch") || text.starts_with("#!");
   const bool arguments = contains(text, "--num-layers") || contains(text, "--tensor-model-parallel-size") ||
                          contains(text, "--per_device_train_batch_size") || contains(text, "--model_name_or_path") ||
                          contains(text, "--micro-batch-size");
@@ -396,6 +424,8 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
   }
   if (script || arguments) {
     Settings settings = shell_settings(std::string(file), text, config.assumed);
+    if (std::string format = translate(text, settings, config.assumed); !format.empty())
+      return Recognised{std::move(format), std::move(settings)};
     const bool megatron =
         settings.has("num_layers") || settings.has("tensor_model_parallel_size") || settings.has("micro_batch_size");
     if (!settings.all().empty() && (megatron || settings.has("per_device_train_batch_size") ||
@@ -404,8 +434,8 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
   }
   return bad_input(
       "{}: neither arguments of Megatron-LM or of Hugging Face's Trainer nor a file of NeMo, Automodel, torchtitan, "
-      "LLaMA-Factory, "
-      "axolotl, accelerate or DeepSpeed",
+      "LLaMA-Factory, axolotl, accelerate, DeepSpeed, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, LLM Foundry, verl, "
+      "NeMo-RL or OpenRLHF",
       file);
 }
 

@@ -98,6 +98,11 @@ using Kind = Token::Kind;
 class Reader {
  public:
   explicit Reader(std::string_view text) : tokens_(Lexer(text).tokens()) {
+    // SEQUENCE_LENGTH = 4096, of the file itself.
+    for (std::size_t i = 0; i + 4 < tokens_.size(); ++i)
+      if (tokens_[i].kind == Kind::kLine && tokens_[i].indent == 0 && tokens_[i + 1].kind == Kind::kName &&
+          tokens_[i + 2].text == "=" && tokens_[i + 3].kind == Kind::kLiteral && tokens_[i + 4].kind == Kind::kLine)
+        constants_.emplace(tokens_[i + 1].text, tokens_[i + 3].text);
     for (std::size_t i = 0; i + 2 < tokens_.size(); ++i)
       if (tokens_[i].kind == Kind::kLine && tokens_[i + 1].text == "def" && tokens_[i + 2].kind == Kind::kName) {
         std::size_t end = i + 3;
@@ -150,6 +155,8 @@ class Reader {
         read(t.text, settings, depth + 1);
       } else if (t.kind == Kind::kName && i + 1 < to) {
         // An element of a list that is made by a call: converters=[Float8LinearConverter.Config(…)].
+        // TransformerConfig.olmo2_13B(…) of OLMo-core: the constructor is the model's name.
+        if (tokens_[i + 1].text == "(" && t.text.starts_with("TransformerConfig.")) settings.set("model_call", t.text);
         if (tokens_[i + 1].text == "(" && i > from && tokens_[i - 1].text == "[")
           settings.set(joined(path, "call"), t.text);
         std::size_t at = i + 1;
@@ -180,6 +187,12 @@ class Reader {
     if (t.kind == Kind::kLiteral && (after == "*") && tokens_[at + 2].kind == Kind::kLiteral) {
       const auto a = parse_integer("", t.text, 0, 1 << 30), b = parse_integer("", tokens_[at + 2].text, 0, 1 << 30);
       if (a && b) settings.set(path, std::to_string(*a * *b));
+    } else if (t.kind == Kind::kLiteral && after == "*" && constants_.contains(tokens_[at + 2].text)) {
+      const auto a = parse_integer("", t.text, 0, 1 << 30);
+      const auto b = parse_integer("", constants_.at(tokens_[at + 2].text), 0, 1 << 30);
+      if (a && b) settings.set(path, std::to_string(*a * *b));
+    } else if (t.kind == Kind::kName && constants_.contains(t.text)) {
+      settings.set(path, constants_.at(t.text));
     } else if (t.kind == Kind::kLiteral) {
       settings.set(path, sign + t.text);
     } else if (t.kind == Kind::kName && after == "(") {
@@ -200,6 +213,7 @@ class Reader {
   std::vector<Token> tokens_;
   std::map<std::string, std::pair<std::size_t, std::size_t>> functions_;
   std::vector<std::string> order_;
+  std::map<std::string, std::string> constants_;
 };
 
 }  // namespace
