@@ -141,6 +141,11 @@ void Evidence::judge_machine(const std::string& file, std::string_view text) {
     found(one.rule, {.file = file, .text = std::move(one.text), .source = "topology", .line = one.line});
 }
 
+void Evidence::add_machine(const std::string& file, const topology::Topology& machine) {
+  for (MachineFact& one : judge(machine))
+    found(one.rule, {.file = file, .text = std::move(one.text), .source = "topology", .line = one.line});
+}
+
 void Evidence::add_line(const std::string& file, int number, std::string_view original) {
   ++lines_;
   if (++line_ == 0) {  // the counter is round: forget old hits

@@ -20,6 +20,10 @@
 #include "apps/doctor/trouble.h"
 #include "apps/doctor/words.h"
 
+namespace weft::topology {
+class Topology;
+}
+
 namespace weft::doctor {
 
 // Facts of some files. Reads line by line; what it does not understand it counts.
@@ -32,6 +36,8 @@ class Evidence {
   Status add_path(const std::string& path);
   // Text of a file. Flight recorder dumps in text are JSON with "entries".
   void add_text(const std::string& file, std::string_view text);
+  // Judges a machine that was read from a file of a form that only topology/detect reads (hwloc's XML).
+  void add_machine(const std::string& file, const topology::Topology& machine);
   // Compares ranks and clocks, once all files are there.
   void finish();
 

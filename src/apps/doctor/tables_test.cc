@@ -124,5 +124,13 @@ TEST(PastedTables, PrefixesOfCollectorsOfLogsAreNoColumns) {
   EXPECT_EQ(read_table(plain_text("\x1b[36m" + kRow.substr(0, kRow.size() - 1) + "\x1b[0m\r\n")).rows.size(), 1u);
 }
 
+TEST(PastedTables, ATagInTheMiddleOfALineIsNoColumn) {
+  const auto table = read_table("[3]   16777216   4194304   float   sum   -1[3]   1334.9   12.57   24.09   0[3]   "
+                                "1336.5   12.55   24.06   0\n");
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(table.rows[0].microseconds, 1334.9);
+  EXPECT_DOUBLE_EQ(table.rows[0].in_place, 1336.5);
+}
+
 }  // namespace
 }  // namespace weft::doctor

@@ -39,7 +39,13 @@ constexpr std::string_view kWords[] = {"WARN",
                                        "nvidia-nvswitch",
                                        "pcieport",
                                        "amdgpu",
-                                       "<warn>"};
+                                       "<warn>",
+                                       "Failed: ",
+                                       "Cuda error",
+                                       "HIP error",
+                                       "double free",
+                                       "(): ",
+                                       "corrupted "};
 
 bool has(std::string_view line, std::string_view word) { return line.find(word) != std::string_view::npos; }
 
@@ -142,6 +148,9 @@ Trouble trouble_of(std::string_view line) {
   for (auto at = line.find("[E"); at != std::string_view::npos; at = line.find("[E", at + 1))
     if (at + 3 < line.size() && std::isdigit(static_cast<unsigned char>(line[at + 2])) != 0) return Trouble::kError;
   if (kernel_reports(line)) return Trouble::kError;
+  for (const std::string_view word : {"Cuda error ", "HIP error", "double free or corruption", "(): invalid ", "(): corrupted "})
+    if (has(line, word)) return Trouble::kError;
+  if (line.starts_with("Failed: ")) return Trouble::kError;
   if (has(line, "<warn>")) return Trouble::kWarning;
   for (const std::string_view word : {"NCCL WARN", "WARN", "WARNING"})
     if (has_word(line, word)) return Trouble::kWarning;

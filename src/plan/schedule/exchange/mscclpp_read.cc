@@ -1,11 +1,13 @@
 #include "plan/schedule/exchange/mscclpp_read.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
+#include "plan/schedule/exchange/mscclpp_lanes.h"
 #include "plan/schedule/exchange/place.h"
 
 namespace weft::schedule {
@@ -54,6 +56,7 @@ class PlanReader {
     }
     if (static_cast<std::int64_t>(ops_.size()) > limits::kMoves)
       return bad_input("{}: more operations than are read", file_);
+    WEFT_CHECK(find_channels());
     WEFT_CHECK(find_packets());
     WEFT_CHECK(make_strands());
     for (const Op& op : ops_) {
@@ -156,12 +159,7 @@ class PlanReader {
     return list(*gpus_[static_cast<std::size_t>(op.gpu)], "threadblocks")[static_cast<std::size_t>(op.block)];
   }
 
-  // The gpu's channels of a type, and the numbers of them that the thread block uses.
-  const json* channels_of(Rank gpu, const std::string& type) const {
-    for (const json& channels : list(*gpus_[static_cast<std::size_t>(gpu)], "channels"))
-      if (word(channels, "channel_type") == type) return &channels;
-    return nullptr;
-  }
+  // The channel that a thread block calls by a number of its own.
   Result<std::int64_t> channel(const Op& op, const std::string& type, std::int64_t index) const {
     for (const json& own : list(block_of(op), "channels"))
       if (word(own, "channel_type") == type) {
@@ -171,37 +169,6 @@ class PlanReader {
           return ids[static_cast<std::size_t>(index)].get<std::int64_t>();
       }
     return bad_input("there is no {} channel {}", type, index);
-  }
-
-  // The peer of a memory channel. Its other end has to be a thread block of the same number.
-  Result<Rank> peer_of(const Op& op, std::int64_t index) {
-    WEFT_TRY(const std::int64_t id, channel(op, "memory", index));
-    const auto ends = [&](Rank gpu) -> const json& {
-      const json* all = channels_of(gpu, "memory");
-      static const json none = json::array();
-      return all == nullptr ? none : list(*all, "connected_to");
-    };
-    const json& own = ends(op.gpu);
-    if (id < 0 || id >= static_cast<std::int64_t>(own.size()) || !own[static_cast<std::size_t>(id)].is_number_integer())
-      return bad_input("memory channel {} leads nowhere", id);
-    const auto peer = own[static_cast<std::size_t>(id)].get<std::int64_t>();
-    if (peer < 0 || peer >= shape().ranks || peer == op.gpu)
-      return bad_input("memory channel {} leads to {}", id, peer);
-    std::int64_t nth = 0, other = -1;
-    for (std::int64_t i = 0; i < id; ++i) nth += own[static_cast<std::size_t>(i)] == peer ? 1 : 0;
-    const json& theirs = ends(static_cast<Rank>(peer));
-    for (std::size_t i = 0; i < theirs.size() && other < 0; ++i)
-      if (theirs[i] == op.gpu && nth-- == 0) other = static_cast<std::int64_t>(i);
-    int block = 0;
-    for (const json& tb : list(*gpus_[static_cast<std::size_t>(peer)], "threadblocks")) {
-      for (const json& used : list(tb, "channels"))
-        if (word(used, "channel_type") == "memory")
-          for (const json& one : list(used, "channel_ids"))
-            if (one == other && block == op.block) return static_cast<Rank>(peer);
-      ++block;
-    }
-    return bad_input("memory channel {} joins thread block {} with one of another number of gpu {}", id, op.block,
-                     peer);
   }
 
   // What of a buffer's reference one thread block handles: [first, first + count) in parts of chunks.
@@ -290,7 +257,50 @@ class PlanReader {
     return {};
   }
 
-  std::vector<Step>& strand(const Op& op) { return schedule().strand(op.gpu, op.block); }
+  // Which thread blocks signal and wait on each channel.
+  Status find_channels() {
+    channels_.connect(gpus_);
+    for (const Op& op : ops_) {
+      const std::string name = word(*op.op, "name");
+      const bool signals = name.ends_with("signal");
+      if ((!signals && !name.ends_with("wait")) || word(*op.op, "channel_type") != "memory") continue;
+      for (const json& index : list(*op.op, "channel_ids")) {
+        const auto id = index.is_number_integer() ? channel(op, "memory", index.get<std::int64_t>())
+                                                  : Result<std::int64_t>(bad_input("a channel that is no number"));
+        if (!id)
+          return bad_input("{}: gpu {} tb {} op {}: {}", file_, op.gpu, op.block, op.number, id.error().message);
+        signals ? channels_.signals(op.gpu, op.block, *id) : channels_.waits(op.gpu, op.block, *id);
+      }
+    }
+    if (const Status done = channels_.assign(); !done) return bad_input("{}: {}", file_, done.error().message);
+    schedule().lanes = channels_.lanes();
+    if (schedule().lanes > limits::kLanes)
+      return bad_input("{}: {} lanes of thread blocks and of their signals; at most {} are read", file_,
+                       schedule().lanes, limits::kLanes);
+    return {};
+  }
+
+  int lane(const Op& op) const { return channels_.lane_of(op.gpu, op.block); }
+  std::vector<Step>& strand(const Op& op) { return schedule().strand(op.gpu, lane(op)); }
+
+  // A signal or a wait, in the lane of the two thread blocks that it joins.
+  Status across(const Op& op, std::int64_t index, bool signals) {
+    WEFT_TRY(const std::int64_t id, channel(op, "memory", index));
+    WEFT_TRY(const auto other, channels_.other_end(op.gpu, id));
+    const int own = lane(op), shared = signals ? channels_.lane_of_signal(op.gpu, op.block, id)
+                                               : channels_.lane_of_wait(op.gpu, op.block, id);
+    auto& steps = schedule().strand(op.gpu, shared);
+    const auto before = static_cast<std::int32_t>(strand(op).size());
+    steps.push_back(signals ? signal(other.first) : wait(other.first));
+    if (shared == own) return {};
+    const auto mine = static_cast<std::int32_t>(steps.size()) - 1;
+    const auto strand_of = [&](int l) { return op.gpu * schedule().lanes + l; };
+    if (!signals)
+      shared_.push_back({strand_of(own), before, shared, mine});
+    else if (before > 0)
+      shared_.push_back({strand_of(shared), mine, own, before - 1});
+    return {};
+  }
 
   // Each pair of thread blocks that exchange packets has a connection of its own.
   Result<Operand> packet(const Where& where, Rank peer) {
@@ -350,13 +360,22 @@ class PlanReader {
       schedule().orders.push_back({strand, static_cast<std::int32_t>(begin.step), end->second.lane,
                                    static_cast<std::int32_t>(end->second.step)});
     }
+    for (const auto& [key, blocks] : barriers_)
+      for (const Meeting& waits : blocks)
+        for (const Meeting& before : blocks)
+          if (before.lane != waits.lane && before.step > 0)
+            shared_.push_back({std::get<0>(key) * schedule().lanes + waits.lane, static_cast<std::int32_t>(waits.step),
+                               before.lane, static_cast<std::int32_t>(before.step) - 1});
+    for (const auto& order : shared_)
+      if (order.step < static_cast<std::int32_t>(schedule().strands[static_cast<std::size_t>(order.strand)].size()))
+        schedule().orders.push_back(order);
     std::ranges::sort(schedule().orders);
     const auto [first, last] = std::ranges::unique(schedule().orders);
     schedule().orders.erase(first, last);
   }
   void note(const Op& op, int kind, std::int64_t what, std::int64_t nth, bool begins) {
     const auto steps = static_cast<std::int64_t>(strand(op).size());
-    (begins ? begins_ : ends_)[{op.gpu, kind, what, nth}] = {op.block, begins ? steps : steps - 1};
+    (begins ? begins_ : ends_)[{op.gpu, kind, what, nth}] = {lane(op), begins ? steps : steps - 1};
   }
 
   // A packet that another thread block of the same gpu reads or has written.
@@ -377,17 +396,26 @@ class PlanReader {
         return bad_input("'{}' on a {} channel is not read", name, word(*op.op, "channel_type"));
       for (const json& index : list(*op.op, "channel_ids")) {
         if (!index.is_number_integer()) return bad_input("a channel that is no number");
-        WEFT_TRY(const Rank peer, peer_of(op, index.get<std::int64_t>()));
-        strand(op).push_back(name.ends_with("signal") ? signal(peer) : wait(peer));
+        WEFT_CHECK(across(op, index.get<std::int64_t>(), name.ends_with("signal")));
       }
       return {};
     }
     if (name == "sem_acquire" || name == "sem_release") return semaphore(op, name == "sem_acquire");
-    if (name == "glres") return through_switch(op);
+    if (name == "barrier") return barrier(op);
+    if (name == "glres" || name == "gstore") return through_switch(op, name == "gstore");
     for (const char* known : {"copy", "put", "get", "res", "rres", "rre", "re", "ppkt", "upkt", "cpkt", "rppkt",
                               "respkt", "recspkt", "recpkt"})
       if (name == known) return moves(op);
     return bad_input("operation '{}' is not read", name);
+  }
+
+  // Thread blocks of one gpu: what comes behind waits for what each of the others did before.
+  Status barrier(const Op& op) {
+    const std::int64_t id = number(*op.op, "barrier_id", -1);
+    if (id < 0) return bad_input("a barrier without a number");
+    const auto nth = reached_[{op.gpu, id, op.block}]++;
+    barriers_[{op.gpu, id, nth}].push_back({lane(op), static_cast<std::int64_t>(strand(op).size())});
+    return {};
   }
 
   Status semaphore(const Op& op, bool acquire) {
@@ -416,17 +444,25 @@ class PlanReader {
     return {};
   }
 
-  Status through_switch(const Op& op) {
+  Status through_switch(const Op& op, bool store) {
     const json& sources = list(*op.op, "src_buff");
     const json& targets = list(*op.op, "dst_buff");
-    if (sources.size() != 1 || targets.size() != 1) return bad_input("glres with {} sources", sources.size());
-    const std::int64_t index = number(sources[0], "switch_channel_id", 0);
+    if (sources.size() != 1 || targets.size() != 1)
+      return bad_input("{} with {} sources", word(*op.op, "name"), sources.size());
+    const std::int64_t index = number(store ? targets[0] : sources[0], "switch_channel_id", 0);
     WEFT_TRY(const std::int64_t id, channel(op, "switch", index));
-    const json* all = channels_of(op.gpu, "switch");
-    const json& groups = all == nullptr ? list(json(), "") : list(*all, "rank_groups");
-    if (id < 0 || id >= static_cast<std::int64_t>(groups.size())) return bad_input("there is no switch channel {}", id);
+    // Newer plans have an entry per channel, older ones one entry with all groups.
+    const json* all = nullptr;
+    const json* own = nullptr;
+    std::int64_t before = 0;
+    for (const json& channels : list(*gpus_[static_cast<std::size_t>(op.gpu)], "channels")) {
+      if (word(channels, "channel_type") != "switch") continue;
+      for (const json& group : list(channels, "rank_groups"))
+        if (before++ == id) all = &channels, own = &group;
+    }
+    if (own == nullptr) return bad_input("there is no switch channel {}", id);
     std::vector<std::int64_t> ranks;
-    for (const json& rank : list(groups[static_cast<std::size_t>(id)], "ranks"))
+    for (const json& rank : list(*own, "ranks"))
       if (rank.is_number_integer()) ranks.push_back(rank.get<std::int64_t>());
     if (ranks.size() < 2) return bad_input("a switch channel of {} ranks", ranks.size());
     const Group group{static_cast<Rank>(ranks[0]), static_cast<Rank>(ranks.size()),
@@ -438,11 +474,12 @@ class PlanReader {
     std::string type = word(*all, "buffer_type");
     if (type.empty()) type = word(*all, "buff");
     for (std::int64_t i = 0; i < range(op, sources[0]).second; ++i) {
-      WEFT_TRY(const Where from, cell(op, op.gpu, type, sources[0], i));
+      WEFT_TRY(const Where from, cell(op, op.gpu, store ? word(sources[0], "type") : type, sources[0], i));
       WEFT_TRY(const Where to, cell(op, op.gpu, type, targets[0], i));
       WEFT_TRY(const Operand source, operand(op, from, true));
       WEFT_TRY(const Operand target, operand(op, to, false));
-      strand(op).push_back(move(chunk_of(from, to), {everywhere(group, source)}, {everywhere(group, target)}));
+      strand(op).push_back(
+          move(chunk_of(from, to), {store ? source : everywhere(group, source)}, {everywhere(group, target)}));
       ++moves_;
     }
     return {};
@@ -464,23 +501,39 @@ class PlanReader {
   Status moves(const Op& op) {
     const json& sources = list(*op.op, "src_buff");
     const json& targets = list(*op.op, "dst_buff");
-    if (sources.empty() || targets.empty())
-      return bad_input("'{}' without a source or a destination", word(*op.op, "name"));
-    const std::int64_t count = range(op, sources[0]).second;
-    for (const json* side : {&sources, &targets})
-      for (const json& reference : *side)
-        if (range(op, reference).second != count) return bad_input("sizes of '{}' differ", word(*op.op, "name"));
+    const std::string name = word(*op.op, "name");
+    if (sources.empty() || targets.empty()) return bad_input("'{}' without a source or a destination", name);
+    const auto all = [](const json& side) {
+      std::vector<const json*> references;
+      for (const json& reference : side) references.push_back(&reference);
+      return references;
+    };
+    // Transfers with as many sources as destinations are pairs; what reduces sums its sources.
+    bool pairs = sources.size() > 1 && sources.size() == targets.size();
+    pairs = pairs && std::ranges::any_of(std::array{"put", "ppkt", "copy", "cpkt", "get", "upkt", "rppkt"},
+                                         [&](const char* one) { return name == one; });
+    if (!pairs) return moves_of(op, all(sources), all(targets));
+    for (std::size_t i = 0; i < sources.size(); ++i) WEFT_CHECK(moves_of(op, {&sources[i]}, {&targets[i]}));
+    return {};
+  }
+
+  Status moves_of(const Op& op, const std::vector<const json*>& sources, const std::vector<const json*>& targets) {
+    const std::int64_t count = range(op, *sources[0]).second;
+    for (const auto* side : {&sources, &targets})
+      for (const json* reference : *side)
+        if (range(op, *reference).second != count) return bad_input("sizes of '{}' differ", word(*op.op, "name"));
     for (std::int64_t i = 0; i < count && moves_ <= limits::kMoves; ++i, ++moves_) {
       Operands from, to;
       std::vector<Where> read, written;
-      for (const json& reference : sources) {
-        WEFT_TRY(const Where where, place(op, reference, i));
+      for (const json* reference : sources) {
+        WEFT_TRY(const Where where, place(op, *reference, i));
         read.push_back(where);
         WEFT_TRY(const Operand one, operand(op, where, true));
         from.push_back(one);
       }
-      for (const json& reference : targets) {
-        WEFT_TRY(const Where where, place(op, reference, i));
+      for (const json* reference : targets) {
+        WEFT_TRY(const Where at, place(op, *reference, i));
+        const Where where = as_written(at);
         written.push_back(where);
         WEFT_TRY(const Operand one, operand(op, where, false));
         to.push_back(one);
@@ -490,6 +543,14 @@ class PlanReader {
       if (writes_packets(word(*op.op, "name"))) meet_locally(op, written, false);
     }
     return {};
+  }
+
+  // An exchange in place leaves in a slot of the input what belongs there of the output.
+  Where as_written(const Where& where) const {
+    const auto [rank, buffer, chunk] = where;
+    const Shape& s = document_.schedule.shape;
+    if (!document_.in_place || buffer != Buffer::kIn || s.collective != Collective::kAllToAll) return where;
+    return {rank, Buffer::kOut, chunk_at(s, Buffer::kOut, rank, static_cast<int>(chunk - chunk_at(s, Buffer::kIn, rank, 0)))};
   }
 
   std::string file_;
@@ -502,6 +563,10 @@ class PlanReader {
   std::map<std::pair<Rank, std::int64_t>, std::vector<int>> releases_, acquires_;  // thread blocks, per semaphore
   std::map<std::pair<Rank, std::int64_t>, std::int64_t> released_, acquired_;
   std::map<Where, ChunkId> in_slot_;
+  ChannelLanes channels_;
+  std::vector<Order> shared_;  // between a thread block's lane and that of its signals
+  std::map<std::tuple<Rank, std::int64_t, int>, std::int64_t> reached_;  // barriers of a gpu, per thread block
+  std::map<std::tuple<Rank, std::int64_t, std::int64_t>, std::vector<Meeting>> barriers_;  // gpu, number, which time
   // By gpu, kind (0: packet, 1: semaphore), which of them, and the number of its use.
   std::map<std::tuple<Rank, int, std::int64_t, std::int64_t>, Meeting> begins_, ends_;
 };
