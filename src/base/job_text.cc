@@ -209,6 +209,14 @@ int number_behind(std::string_view text, std::string_view word) {
 JobLine strip_launcher(std::string_view line) {
   constexpr int kMostLayers = 6;
   JobLine found;
+  // Logs that were indented or quoted as a whole: "    [1,0]<stdout>:", "> NCCL WARN …".
+  if (const auto first = line.find_first_not_of(" \t"); first != std::string_view::npos) {
+    const std::string_view rest = line.substr(first);
+    if (first > 0 && rest.starts_with('[') && rest.substr(0, 24).find("<std") != std::string_view::npos)
+      line = rest;
+    else if (rest.starts_with("> ") && rest.size() > 2)
+      line = rest.substr(2);
+  }
   for (int layer = 0; layer < kMostLayers && !line.empty(); ++layer)
     if (!strip_one(line, found)) break;
   found.text = line;

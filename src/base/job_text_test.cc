@@ -160,5 +160,12 @@ TEST(JobText, WorkersOfInferenceServersNameTheirRank) {
   EXPECT_EQ(strip_launcher("[2026-02-24 14:09:34 DP1 TP11 EP3] y").rank, -1);
 }
 
+TEST(JobText, LogsThatWereIndentedOrQuotedAsAWholeAreRead) {
+  EXPECT_EQ(strip_launcher("    [1,3]<stderr>:oops").text, "oops");
+  EXPECT_EQ(strip_launcher("    [1,3]<stderr>:oops").rank, 3);
+  EXPECT_EQ(strip_launcher("> h:1:2 [0] NCCL WARN x").text, "h:1:2 [0] NCCL WARN x");
+  EXPECT_EQ(strip_launcher("    [3] x").text, "    [3] x");
+}
+
 }  // namespace
 }  // namespace weft

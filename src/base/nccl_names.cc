@@ -9,10 +9,10 @@ namespace weft::env {
 namespace {
 
 constexpr std::string_view kNames[] = {
-    "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_SOCKET_IFNAME", "NCCL_DEBUG",
-    "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_TOPO_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_BUFFSIZE",
-    "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", "NCCL_IB_HCA",
-    "NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS",
+    "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+    "NCCL_SOCKET_IFNAME", "NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_TOPO_FILE", "NCCL_TOPO_DUMP_FILE",
+    "NCCL_BUFFSIZE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD",
+    "NCCL_IB_HCA", "NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS",
     // Without a meaning here: see without_meaning.
     "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_CROSS_NIC", "NCCL_NTHREADS"};
 
@@ -316,8 +316,9 @@ class Translation {
     const auto count = parse_integer(set, *value, 1, 64);
     if (!count) return ignored(set, "it is a number of channels from 1 to 64"), 0;
     into = *count;
-    understood(set, fmt::format("at {} {} channel{}", std::string_view(set).find("_MIN_") != std::string_view::npos ? "least" : "most", *count,
-                                *count == 1 ? "" : "s"));
+    understood(set, fmt::format("at {} {} channel{}",
+                                std::string_view(set).find("_MIN_") != std::string_view::npos ? "least" : "most",
+                                *count, *count == 1 ? "" : "s"));
     return into;
   }
 

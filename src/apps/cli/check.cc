@@ -282,9 +282,10 @@ Result<int> run(const Spec& spec) {
     WEFT_TRY(const std::string nearer, gather_or_exchange(spec, read, machine, number));
     if (!nearer.empty()) {
       collective = nearer;
-      because = fmt::format(" (taken from the rows and the file: {}, which all_gather and all_to_all share; --collective "
-                            "says otherwise)",
-                            inferred.reason);
+      because = fmt::format(
+          " (taken from the rows and the file: {}, which all_gather and all_to_all share; --collective "
+          "says otherwise)",
+          inferred.reason);
     }
   }
   accuracy::Table table{.name = spec.table,
@@ -322,9 +323,10 @@ Result<int> run(const Spec& spec) {
                    : fmt::format(" out of place, {} of {} in place", beside.slow, in_place.points.size()),
                ranks, machine.name, spec.on.empty() ? " (guessed from the table)" : "");
     if (spec.on.empty() && read.hosts.size() > 1)
-      fmt::print("The table does not say which network joins the hosts: that of the preset is assumed (weft topo --on {}); "
-                 "another one is --on {},net=….\n",
-                 on, on);
+      fmt::print(
+          "The table does not say which network joins the hosts: that of the preset is assumed (weft topo --on {}); "
+          "another one is --on {},net=….\n",
+          on, on);
     print_notes(read);
     fmt::print("\n");
     print(judged);

@@ -31,15 +31,17 @@ void print_rows(const doctor::PairTable& table, double most) {
   fmt::print("\n{:>12} {:>10} {:>8}\n", "size", table.rows[0].gigabytes > 0 ? "GB/s" : "us",
              table.rows[0].gigabytes > 0 ? "of port" : "");
   for (const auto& row : table.rows)
-    fmt::print("{:>12} {:>10.2f} {:>8}\n", format_bytes(row.bytes), row.gigabytes > 0 ? row.gigabytes : row.microseconds,
+    fmt::print("{:>12} {:>10.2f} {:>8}\n", format_bytes(row.bytes),
+               row.gigabytes > 0 ? row.gigabytes : row.microseconds,
                row.gigabytes > 0 ? fmt::format("{:.0f} %", 100 * row.gigabytes / most) : "");
 }
 
 std::string causes(const doctor::PairTable& table) {
-  return table.gpu ? "a GPU and a NIC of different sockets or root complexes (weft topo), ACS, an IOMMU that translates, "
-                     "no peermem or DMA-BUF; the same without --use_cuda says which side is slow"
-                   : "a link that trained lower (ibstat), PCIe width or speed (lspci LnkSta), small MTU, one queue pair "
-                     "(-q 4), a CPU on another NUMA node (numactl)";
+  return table.gpu
+             ? "a GPU and a NIC of different sockets or root complexes (weft topo), ACS, an IOMMU that translates, "
+               "no peermem or DMA-BUF; the same without --use_cuda says which side is slow"
+             : "a link that trained lower (ibstat), PCIe width or speed (lspci LnkSta), small MTU, one queue pair "
+               "(-q 4), a CPU on another NUMA node (numactl)";
 }
 
 }  // namespace
@@ -48,9 +50,10 @@ Result<int> check_pair(const std::string& file, const std::string& on, const std
                        const doctor::PairTable& table) {
   if (table.rows.empty()) return bad_input("{}: perftest's '{}' without a row", file, shown(table.test));
   if (on.empty())
-    return bad_input("{}: perftest's '{}' measures one pair of NICs, and the table does not name their rate: which "
-                     "machine is it? Say --on, e.g. --on dgx-h100",
-                     file, shown(table.test));
+    return bad_input(
+        "{}: perftest's '{}' measures one pair of NICs, and the table does not name their rate: which "
+        "machine is it? Say --on, e.g. --on dgx-h100",
+        file, shown(table.test));
   WEFT_TRY(const Machine machine, load_machine(on));
   const double rate = port_rate(machine.view->topology());
   if (rate <= 0) return bad_input("{}: no rate is known of the NICs of {}", file, machine.name);
@@ -61,10 +64,11 @@ Result<int> check_pair(const std::string& file, const std::string& on, const std
   const bool small = bandwidth && last.bytes < kLarge;
   const bool faster = bandwidth && last.gigabytes > 1.02 * most;
   const bool slow = bandwidth ? !small && last.gigabytes < kGoodShare * most : first.microseconds > kGoodLatency;
-  const std::string what = bandwidth ? fmt::format("{:.2f} GB/s at {} are {:.0f} % of the {:.3g} GB/s of a port{}",
-                                                   last.gigabytes, format_bytes(last.bytes),
-                                                   100 * last.gigabytes / most, most, table.both_ways ? ", both ways" : "")
-                                     : fmt::format("{:.2f} us at {}", first.microseconds, format_bytes(first.bytes));
+  const std::string what = bandwidth
+                               ? fmt::format("{:.2f} GB/s at {} are {:.0f} % of the {:.3g} GB/s of a port{}",
+                                             last.gigabytes, format_bytes(last.bytes), 100 * last.gigabytes / most,
+                                             most, table.both_ways ? ", both ways" : "")
+                               : fmt::format("{:.2f} us at {}", first.microseconds, format_bytes(first.bytes));
   const std::string verdict = faster  ? "is faster than a port of this machine: another machine, or several ports"
                               : small ? "has no message that is large enough to judge a port by"
                               : slow  ? "is slow: " + causes(table)

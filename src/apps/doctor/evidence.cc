@@ -122,6 +122,8 @@ void Evidence::add_text(const std::string& file, std::string_view text) {
       first != std::string_view::npos && text[first] == '{' && add_dump(file, json::parse(text, nullptr, false)))
     return;
   judge_machine(file, text);
+  const auto understood = not_understood_;
+  const bool markup = text.starts_with('<') && (text.find("<system") != text.npos || text.find("<topology") != text.npos);
   int number = 0;
   while (!text.empty()) {
     const auto end = text.find('\n');
@@ -134,16 +136,20 @@ void Evidence::add_text(const std::string& file, std::string_view text) {
       line.remove_prefix(part == std::string_view::npos ? line.size() : part + 1);
     }
   }
+  if (markup) not_understood_ = understood;  // of a machine, which is read as a whole
 }
 
 void Evidence::judge_machine(const std::string& file, std::string_view text) {
-  for (MachineFact& one : machine_facts(file, text))
+  std::string devices;
+  for (MachineFact& one : machine_facts(file, text, &devices))
     found(one.rule, {.file = file, .text = std::move(one.text), .source = "topology", .line = one.line});
+  if (!devices.empty()) notes_.push_back(fmt::format("{}: judged as a machine of {}", file, devices));
 }
 
 void Evidence::add_machine(const std::string& file, const topology::Topology& machine) {
   for (MachineFact& one : judge(machine))
     found(one.rule, {.file = file, .text = std::move(one.text), .source = "topology", .line = one.line});
+  notes_.push_back(fmt::format("{}: judged as a machine of {}", file, devices_of(machine)));
 }
 
 void Evidence::add_line(const std::string& file, int number, std::string_view original) {
@@ -266,9 +272,8 @@ bool Evidence::in_traceback(const std::string& file, int number, std::string_vie
       break;
   }
   if (line.rank >= 0 && open_tracebacks_.erase({file, line.rank}) > 0) return false;
-  std::erase_if(open_tracebacks_, [&](const auto& one) {
-    return one.first.first == file && (line.rank < 0 || one.first.second < 0);
-  });
+  std::erase_if(open_tracebacks_,
+                [&](const auto& one) { return one.first.first == file && (line.rank < 0 || one.first.second < 0); });
   return false;
 }
 

@@ -217,18 +217,20 @@ TEST(Outside, OfATracebackTheExceptionIsQuoted) {
 }
 
 TEST(Outside, CorrectedErrorsOfAPcieLinkAreNoFault) {
-  const auto report = of("[ 1.1] pcieport 0000:20:03.1: AER: Corrected error received: 0000:21:00.0\n"
-                         "[ 1.1] nvidia 0000:21:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer\n"
-                         "[ 1.1] pcieport 0000:20:03.1:   device [8086:347a] error status/mask=00000001/00002000\n"
-                         "[ 1.1] pcieport 0000:20:03.1:    [ 0] RxErr\n");
+  const auto report =
+      of("[ 1.1] pcieport 0000:20:03.1: AER: Corrected error received: 0000:21:00.0\n"
+         "[ 1.1] nvidia 0000:21:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer\n"
+         "[ 1.1] pcieport 0000:20:03.1:   device [8086:347a] error status/mask=00000001/00002000\n"
+         "[ 1.1] pcieport 0000:20:03.1:    [ 0] RxErr\n");
   EXPECT_FALSE(report.troubled);
   EXPECT_TRUE(report.roots.empty());
   EXPECT_NE(report.verdict.find("corrected"), std::string::npos) << report.verdict;
 }
 
 TEST(Outside, APeerThatIsWrittenAsATupleIsNamedWithoutItsBrackets) {
-  const auto report = of("torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying "
-                         "to connect to (trainer-0, 29511).\n");
+  const auto report =
+      of("torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying "
+         "to connect to (trainer-0, 29511).\n");
   EXPECT_NE(report.verdict.find("peer trainer-0"), std::string::npos) << report.verdict;
   EXPECT_EQ(report.verdict.find("(trainer"), std::string::npos) << report.verdict;
 }

@@ -15,11 +15,11 @@ struct PairTable {
     double gigabytes = 0;     // per second, on average; 0: a table of latencies
     double microseconds = 0;  // typical; 0: a table of bandwidths
   };
-  std::string test;       // "RDMA_Write BW Test"
-  std::string device;     // "mlx5_0"; empty: not said
-  std::string link;       // "IB", "Ethernet"
-  bool both_ways = false; // bidirectional: rates count both directions
-  bool gpu = false;       // memory of a GPU was used
+  std::string test;        // "RDMA_Write BW Test"
+  std::string device;      // "mlx5_0"; empty: not said
+  std::string link;        // "IB", "Ethernet"
+  bool both_ways = false;  // bidirectional: rates count both directions
+  bool gpu = false;        // memory of a GPU was used
   std::vector<Row> rows;
 };
 // None: the text has no such table.

@@ -129,6 +129,10 @@ class TableReader {
     const auto words = words_of(text, 20);
     if (const std::string_view title = osu_title(text); !title.empty()) read_osu(title);
     if (text.find("t_avg[usec]") != std::string_view::npos) imb_ = true;
+    // IMB's Sendrecv counts megabytes besides, which its collectives do not.
+    if (imb_ && table_.collective.empty() && text.find("t_avg[usec]") != std::string_view::npos &&
+        text.find("Mbytes/sec") != std::string_view::npos)
+      table_.collective = "send_receive", table_.named = "Mbytes/sec";
     if (text.find("# Benchmarking ") != std::string_view::npos) section(text);
     for (const auto& [theirs, ours] : kProgrammes)
       if (table_.collective.empty() && text.find(theirs) != std::string_view::npos)

@@ -139,7 +139,7 @@ Trouble trouble_of(std::string_view line) {
   for (const std::string_view word :
        {"FATAL", "Fatal Python error", "CRITICAL", "Segmentation fault", "core dumped", "terminate called",
         "panic:", "kernel panic", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGKILL", "Aborted", "Assertion `",
-        "Assertion failed", "assertion failed", "OOMKilled", "Fatal error", "fatal:"})
+        "Assertion failed", "Assertion failure", "assertion failed", "OOMKilled", "Fatal error", "fatal:"})
     if (has(line, word)) return Trouble::kFatal;
   if (raises(line)) return Trouble::kFatal;
   for (const std::string_view word : {"ERROR", "ERR", "Error", "error:"})
@@ -148,7 +148,8 @@ Trouble trouble_of(std::string_view line) {
   for (auto at = line.find("[E"); at != std::string_view::npos; at = line.find("[E", at + 1))
     if (at + 3 < line.size() && std::isdigit(static_cast<unsigned char>(line[at + 2])) != 0) return Trouble::kError;
   if (kernel_reports(line)) return Trouble::kError;
-  for (const std::string_view word : {"Cuda error ", "HIP error", "double free or corruption", "(): invalid ", "(): corrupted "})
+  for (const std::string_view word :
+       {"|CCL_ERROR|", "Cuda error ", "HIP error", "double free or corruption", "(): invalid ", "(): corrupted "})
     if (has(line, word)) return Trouble::kError;
   if (line.starts_with("Failed: ")) return Trouble::kError;
   if (has(line, "<warn>")) return Trouble::kWarning;

@@ -159,6 +159,9 @@ TEST(Models, TheCatalogueIsFoundByTheNamesOfOthers) {
   EXPECT_EQ(catalog_name("meta-llama/Meta-Llama-3-8B-Instruct"), "llama3-8b");
   EXPECT_EQ(catalog_name("meta-llama/Llama-3.1-70B-Instruct"), "llama-3.1-70b");
   EXPECT_EQ(catalog_name("google/gemma-2-9b-it"), "gemma-2-9b");
+  EXPECT_EQ(catalog_name("HuggingFaceH4/zephyr-7b-beta"), "mistral-7b");
+  EXPECT_EQ(catalog_name("Qwen/Qwen2-7B-Instruct"), "qwen2.5-7b");
+  EXPECT_EQ(catalog_name("allenai/OLMo-2-1124-13B-SFT"), "olmo2-13b");
   EXPECT_EQ(catalog_name("llama"), "");
   EXPECT_EQ(catalog_name("/"), "");
 }

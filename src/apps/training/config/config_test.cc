@@ -369,5 +369,19 @@ TEST(Config, AModelMayBeNamedByTheShortestKey) {
             models::catalog_name("Qwen/Qwen3-8B"));
 }
 
+TEST(Config, WhatMayBeMissingStandsInTheRefusal) {
+  const auto alone = parse_config("f.sh", "#!/bin/bash\nPP=2\n. `pwd`/SIZES.sh\n");
+  ASSERT_FALSE(alone);
+  EXPECT_NE(alone.error().message.find("SIZES.sh"), std::string::npos) << alone.error().message;
+}
+
+TEST(Config, TheOldSwitchesOfRecomputingCount) {
+  const Config config = *parse_config("f.sh",
+                                      "#!/bin/bash\npython pretrain_gpt.py --num-layers 4 --hidden-size 512 "
+                                      "--num-attention-heads 8 --seq-length 512 --merge-file m.txt "
+                                      "--activations-checkpoint-method uniform\n");
+  EXPECT_EQ(config.recompute, "full");
+}
+
 }  // namespace
 }  // namespace weft::training

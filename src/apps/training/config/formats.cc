@@ -106,6 +106,16 @@ void adjust(const json& format, Settings& settings) {
   for (const json& path : format.value("halves", json::array()))
     if (const auto value = number(settings, path.get<std::string>()))
       settings.set(path.get<std::string>(), std::to_string(*value / 2));
+  // GPT-NeoX: the width of both halves and of the way back, of which a gated MLP has a third each.
+  if (format.value("thirds", false) && exactly(settings, "hidden_size") != nullptr) {
+    const std::string* activation = exactly(settings, "activation");
+    if (settings.on("swiglu") || (activation != nullptr && activation->ends_with("glu"))) {
+      const auto hidden = number(settings, "hidden_size").value_or(0);
+      const auto width = number(settings, "ffn_hidden_size").value_or(4 * hidden) * 2 / 3 / 2;
+      const auto unit = std::max<std::int64_t>(1, number(settings, "mlp_multiple_of").value_or(1));
+      settings.set("ffn_hidden_size", std::to_string((width + unit - 1) / unit * unit));
+    }
+  }
   const json per = format.value("per", json::object());
   for (const auto& [path, length] : per.items())
     if (const auto value = number(settings, path), tokens = number(settings, length.get<std::string>());

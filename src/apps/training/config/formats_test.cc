@@ -99,16 +99,17 @@ TEST(Formats, TorchtunesComponentAndLitgptsFolderNameTheModel) {
 }
 
 TEST(Formats, OfVerlsJobTheActorIsTrained) {
-  const Config c = read("run.sh",
-                        "TP=${TP:-4}\npython3 -m verl.trainer.main_ppo --config-name='ppo_megatron_trainer.yaml' \\\n"
-                        "  data.train_batch_size=1024 data.max_prompt_length=512 data.max_response_length=3584 \\\n"
-                        "  actor_rollout_ref.model.path=Qwen/Qwen3-8B \\\n"
-                        "  actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.rollout.n=4 \\\n"
-                        "  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 \\\n"
-                        "  actor_rollout_ref.actor.megatron.tensor_model_parallel_size=$TP \\\n"
-                        "  +actor_rollout_ref.actor.megatron.override_transformer_config.recompute_granularity=full \\\n"
-                        "  actor_rollout_ref.actor.megatron.param_offload=True \\\n"
-                        "  actor_rollout_ref.rollout.tensor_model_parallel_size=2\n");
+  const Config c =
+      read("run.sh",
+           "TP=${TP:-4}\npython3 -m verl.trainer.main_ppo --config-name='ppo_megatron_trainer.yaml' \\\n"
+           "  data.train_batch_size=1024 data.max_prompt_length=512 data.max_response_length=3584 \\\n"
+           "  actor_rollout_ref.model.path=Qwen/Qwen3-8B \\\n"
+           "  actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.rollout.n=4 \\\n"
+           "  actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=2 \\\n"
+           "  actor_rollout_ref.actor.megatron.tensor_model_parallel_size=$TP \\\n"
+           "  +actor_rollout_ref.actor.megatron.override_transformer_config.recompute_granularity=full \\\n"
+           "  actor_rollout_ref.actor.megatron.param_offload=True \\\n"
+           "  actor_rollout_ref.rollout.tensor_model_parallel_size=2\n");
   EXPECT_EQ(c.format, "verl");
   EXPECT_EQ(c.model_name, "qwen3-8b");
   EXPECT_EQ(c.numbers.at("tp"), 4);
@@ -152,6 +153,63 @@ TEST(Formats, OpenRlhfsArgumentsAndAPreferencesSecondAnswer) {
                           "finetuning_type: full\ncutoff_len: 2048\nper_device_train_batch_size: 1\n");
   EXPECT_EQ(dpo.model_name, "qwen2.5-7b");  // of the same shape
   EXPECT_NE(fmt::format("{}", fmt::join(dpo.assumed, ";")).find("reference model"), std::string::npos);
+}
+
+TEST(Formats, OlmoCoresDefaultsOfArgumentsAndItsEnumerationsCount) {
+  const Config c = read("pre.py",
+                        "from olmo_core.nn.transformer import TransformerConfig\nDEFAULT_LENGTH = 2048\n\n"
+                        "def build_config(opts):\n    sequence_length = opts.sequence_length or DEFAULT_LENGTH\n"
+                        "    model = TransformerConfig.olmo2_7B(vocab_size=tokenizer.size())\n"
+                        "    loader = LoaderConfig(global_batch_size=512 * 2048)\n"
+                        "    return TransformerTrainModuleConfig(\n        rank_microbatch_size=2 * 2048,\n"
+                        "        max_sequence_length=sequence_length,\n"
+                        "        ac_config=CheckpointingConfig(CheckpointingMode.full))\n");
+  EXPECT_EQ(c.format, "OLMo-core");
+  EXPECT_EQ(c.model_name, "olmo2-7b");
+  EXPECT_EQ(c.numbers.at("seq"), 2048);
+  EXPECT_EQ(c.numbers.at("global-batch"), 512);
+  EXPECT_EQ(c.numbers.at("micro-batch"), 2);
+  EXPECT_EQ(c.recompute, "full");
+}
+
+TEST(Formats, GptNeoxsGatedMlpHasAThirdOfItsWidthAndItsTokenizerADefault) {
+  const Config c = read("l.yml",
+                        "{\"pipe_parallel_size\": 1, \"model_parallel_size\": 1, \"num_layers\": 32,\n"
+                        " \"hidden_size\": 4096, \"intermediate_size\": 32768, \"num_attention_heads\": 32,\n"
+                        " \"seq_length\": 4096, \"activation\": \"swiglu\", \"mlp_multiple_of\": 256,\n"
+                        " \"make_vocab_size_divisible_by\": 1, \"no_weight_tying\": true}\n");
+  ASSERT_TRUE(c.model);
+  const std::int64_t rows = 50257 - 32000;  // of the embedding and of the output
+  EXPECT_EQ(c.model->parameters(), load_model("llama2-7b")->parameters() + 2 * rows * 4096);
+}
+
+TEST(Formats, OpenRlhfsArgumentsInSectionsAreRead) {
+  const Config c = read("sft.sh",
+                        "read -r -d '' commands <<EOF\nopenrlhf.cli.train_sft \\\n --data.max_len 1024 \\\n"
+                        " --train.batch_size 128 \\\n --train.micro_batch_size 4 \\\n"
+                        " --model.model_name_or_path Qwen/Qwen2.5-VL-7B-Instruct \\\n --ds.zero_stage 2 \\\n"
+                        " --model.gradient_checkpointing_enable\nEOF\ndeepspeed --module $commands\n");
+  EXPECT_EQ(c.format, "OpenRLHF");
+  EXPECT_EQ(c.model_name, "qwen2.5-7b");
+  EXPECT_EQ(c.numbers.at("zero"), 2);
+  EXPECT_EQ(c.numbers.at("micro-batch"), 4);
+  EXPECT_EQ(c.numbers.at("global-batch"), 128);
+  EXPECT_EQ(c.numbers.at("seq"), 1024);
+  EXPECT_EQ(c.recompute, "full");
+  EXPECT_NE(fmt::format("{}", fmt::join(c.assumed, "; ")).find("vision tower"), std::string::npos);
+}
+
+TEST(Formats, TheFsdpExamplesArgumentsAreAModel) {
+  const Config c = read("t.sbatch",
+                        "#!/bin/bash\ndeclare -a ARGS=(\n --max_context_width=4096\n --num_key_value_heads=32\n"
+                        " --intermediate_size=11008\n --hidden_width=4096\n --num_layers=32\n --num_heads=32\n"
+                        " --model_type=llama_v2\n --vocab_size=32000\n --train_batch_size=2\n)\n"
+                        "srun torchrun train.py \"${ARGS[@]}\"\n");
+  ASSERT_TRUE(c.model);
+  EXPECT_EQ(c.model->parameters(), load_model("llama2-7b")->parameters());
+  EXPECT_EQ(c.numbers.at("zero"), 3);
+  EXPECT_EQ(c.numbers.at("micro-batch"), 2);
+  EXPECT_EQ(c.numbers.at("seq"), 4096);
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ Status ChannelLanes::assign() {
   for (const auto& [end, blocks] : signallers_) {
     WEFT_TRY(const auto other, other_end(end.first, end.second));
     const auto waiting = waiters_.find(other);
-    if (waiting != waiters_.end()) edges.push_back({{end.first, *blocks.begin()}, {other.first, *waiting->second.begin()}});
+    if (waiting != waiters_.end())
+      edges.push_back({{end.first, *blocks.begin()}, {other.first, *waiting->second.begin()}});
   }
   const bool same = std::ranges::all_of(edges, [](const auto& e) { return e.first.second == e.second.second; });
   if (same || colour(edges)) return {};

@@ -26,7 +26,8 @@ class ChannelLanes {
   Status assign();
 
   int lane_of(Rank gpu, int block) const;
-  // The lane of what a thread block signals on, or waits for at, a channel; its own where they agree or nobody is there.
+  // The lane of what a thread block signals on, or waits for at, a channel; its own where they agree or nobody is
+  // there.
   int lane_of_signal(Rank gpu, int block, std::int64_t channel) const;
   int lane_of_wait(Rank gpu, int block, std::int64_t channel) const;
   int lanes() const { return lanes_; }

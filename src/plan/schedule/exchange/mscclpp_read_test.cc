@@ -66,7 +66,8 @@ TEST(Mscclpp, WhatIsNotReadIsNamedWithItsPlace) {
     const auto document = parse_mscclpp("p.json", text);
     return document ? std::string("read") : document.error().message;
   };
-  EXPECT_EQ(error(halves(R"({"name":"barrier"})")), "p.json: gpu 0 tb 0 op 4: operation 'barrier' is not read");
+  EXPECT_EQ(error(halves(R"({"name":"frob"})")), "p.json: gpu 0 tb 0 op 4: operation 'frob' is not read");
+  EXPECT_EQ(error(halves(R"({"name":"barrier"})")), "p.json: gpu 0 tb 0 op 4: a barrier without a number");
   EXPECT_EQ(error(halves(R"({"name":"signal","channel_ids":[3],"channel_type":"memory"})")),
             "p.json: gpu 0 tb 0 op 4: there is no memory channel 3");
   EXPECT_EQ(error(halves(R"({"name":"signal","channel_ids":[0],"channel_type":"port"})")),
@@ -76,8 +77,8 @@ TEST(Mscclpp, WhatIsNotReadIsNamedWithItsPlace) {
   EXPECT_NE(error(plan(R"("collective":"allreduce")", "")).find("0 gpus"), std::string::npos);
 }
 
-// Two gpus exchange their halves in place. Gpu 0 sends in thread block 0 and takes in block 1; gpu 1 the other way round
-// where `crossed`, so that signals join thread blocks of different numbers.
+// Two gpus exchange their halves in place. Gpu 0 sends in thread block 0 and takes in block 1; gpu 1 the other way
+// round where `crossed`, so that signals join thread blocks of different numbers.
 std::string exchange(bool crossed) {
   std::string gpus;
   for (const int gpu : {0, 1}) {
