@@ -22,8 +22,8 @@ struct Spec {
 
 constexpr const char* kExamples = R"(
 Is this table of nccl-tests what the machine should deliver? Reads the text of all_reduce_perf and its siblings, of OSU's
-collectives or of weft bench as it was printed, with prompts and other lines around. Without --on the machine is guessed
-from the table's list of devices. Each row is held against the model: what NCCL would choose, timed by weft's simulator.
+and IMB's collectives, of perftest or of weft bench as it was printed, with prompts and other lines around. Without --on
+the machine is guessed from the table's list of devices. Each row is held against the model: what NCCL would choose, timed by weft's simulator.
 If large messages are slow, causes are replayed in the simulated machine one after the other; they are listed by their
 likelihood, and that the model is at fault is one of them. Both columns are judged, out of place and in place. Exit 1 if
 the table is slow or counts wrong elements, 2 if it contradicts itself or is of no collective.
@@ -263,7 +263,8 @@ Result<int> run(const Spec& spec) {
   const PerfTable read = doctor::read_table(text);
   if (!read.refused.empty()) return bad_input("{}: {}", spec.table, shown(read.refused));
   if (read.rows.empty())
-    return bad_input("{}: no row of nccl-tests (size count type redop root time algbw busbw …)", spec.table);
+    return bad_input("{}: no row of nccl-tests (size count type redop root time algbw busbw …), OSU or IMB",
+                     spec.table);
   const std::int64_t number = ranks_of(spec, read);
   const auto inferred = doctor::infer_collective(read, number);
   std::string collective = !spec.collective.empty()       ? spec.collective

@@ -123,7 +123,8 @@ void Evidence::add_text(const std::string& file, std::string_view text) {
     return;
   judge_machine(file, text);
   const auto understood = not_understood_;
-  const bool markup = text.starts_with('<') && (text.find("<system") != text.npos || text.find("<topology") != text.npos);
+  const bool markup =
+      text.starts_with('<') && (text.find("<system") != text.npos || text.find("<topology") != text.npos);
   int number = 0;
   while (!text.empty()) {
     const auto end = text.find('\n');

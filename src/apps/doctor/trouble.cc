@@ -136,10 +136,26 @@ bool counter(std::string_view line) {
 
 Trouble trouble_of(std::string_view line) {
   if (everyday(line) || counter(line)) return Trouble::kNone;
-  for (const std::string_view word :
-       {"FATAL", "Fatal Python error", "CRITICAL", "Segmentation fault", "core dumped", "terminate called",
-        "panic:", "kernel panic", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGKILL", "Aborted", "Assertion `",
-        "Assertion failed", "Assertion failure", "assertion failed", "OOMKilled", "Fatal error", "fatal:"})
+  for (const std::string_view word : {"FATAL",
+                                      "Fatal Python error",
+                                      "CRITICAL",
+                                      "Segmentation fault",
+                                      "core dumped",
+                                      "terminate called",
+                                      "panic:",
+                                      "kernel panic",
+                                      "SIGSEGV",
+                                      "SIGABRT",
+                                      "SIGBUS",
+                                      "SIGKILL",
+                                      "Aborted",
+                                      "Assertion `",
+                                      "Assertion failed",
+                                      "Assertion failure",
+                                      "assertion failed",
+                                      "OOMKilled",
+                                      "Fatal error",
+                                      "fatal:"})
     if (has(line, word)) return Trouble::kFatal;
   if (raises(line)) return Trouble::kFatal;
   for (const std::string_view word : {"ERROR", "ERR", "Error", "error:"})

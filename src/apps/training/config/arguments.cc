@@ -22,6 +22,8 @@ bool trains(const Words& words) {
                                                 "--model_name_or_path",
                                                 "--finetuning_type",
                                                 "--micro_train_batch_size",
+                                                "--train.micro_batch_size",
+                                                "--max_context_width",
                                                 "actor_rollout_ref.model.path",
                                                 "--train-iters"};
   return std::ranges::any_of(words, [](const std::string& word) {

@@ -232,7 +232,8 @@ class Reader {
       product *= *factor;
       const Token& after = tokens_[at + 1];
       if (after.text != "*" || tokens_[at + 2].text == "*") {
-        const bool ends = after.kind != Kind::kSign || std::string_view(",)]}").find(after.text) != std::string_view::npos;
+        const bool ends =
+            after.kind != Kind::kSign || std::string_view(",)]}").find(after.text) != std::string_view::npos;
         return factors > 1 && ends ? std::optional(product) : std::nullopt;
       }
       at += 2;

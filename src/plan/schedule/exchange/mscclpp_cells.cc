@@ -174,7 +174,8 @@ Result<Switch> PlanCells::switch_of(const Op& op, std::int64_t id) const {
   const Group group{static_cast<Rank>(ranks[0]), static_cast<Rank>(ranks.size()),
                     static_cast<Rank>(ranks[1] - ranks[0])};
   for (std::size_t i = 0; i < ranks.size(); ++i)
-    if (ranks[i] < 0 || ranks[i] >= document_.schedule.shape.ranks || ranks[i] != group.member(static_cast<Rank>(i)) || group.stride < 1)
+    if (ranks[i] < 0 || ranks[i] >= document_.schedule.shape.ranks || ranks[i] != group.member(static_cast<Rank>(i)) ||
+        group.stride < 1)
       return bad_input("a switch channel of ranks in unequal distances");
   std::string type = word(*all, "buffer_type");
   if (type.empty()) type = word(*all, "buff");
