@@ -129,10 +129,11 @@ Result<DoctorReport> examine(const Spec& spec) {
     for (const std::string& path : spec.paths) {
       WEFT_CHECK(evidence.add_path(path));
       // hwloc's XML, which the doctor's own readers leave to the library.
-      const auto machine = std::filesystem::is_regular_file(path) && path.ends_with(".xml")
-                               ? topology::read_recorded(path)
-                               : Result<std::optional<topology::Topology>>(std::nullopt);
-      if (machine && *machine) evidence.add_machine(path, **machine);
+      const bool xml = std::filesystem::is_regular_file(path) && path.ends_with(".xml");
+      WEFT_TRY(const std::optional<topology::Topology> machine,
+               xml ? topology::read_recorded(path)
+                   : Result<std::optional<topology::Topology>>(std::optional<topology::Topology>()));
+      if (machine) evidence.add_machine(path, *machine);
     }
     evidence.finish();
     report = diagnose(evidence);

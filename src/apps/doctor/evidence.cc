@@ -192,6 +192,11 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
       for (const std::string_view word : {"[Rank ", "[rank", " Rank ", ":rank "})
         if (fact->rank < 0) fact->rank = number_behind(line.text, word);
       if (fact->rank < 0) fact->rank = blamed_by_weft(line.text);
+      // Horovod's coordinator names whom it waits for.
+      if (line.text.find("[missing ranks: ") != std::string_view::npos)
+        fact->rank = number_behind(line.text, "[missing ranks: ");
+      else if (line.text.find("by subset of ranks") != std::string_view::npos)
+        fact->rank = -1;
       fact->peer = peer_of(line.text);
       fact->part = parts_.of(line.text, number);
       if (const auto moment = moment_of(original)) {

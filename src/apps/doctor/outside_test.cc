@@ -235,5 +235,13 @@ TEST(Outside, APeerThatIsWrittenAsATupleIsNamedWithoutItsBrackets) {
   EXPECT_EQ(report.verdict.find("(trainer"), std::string::npos) << report.verdict;
 }
 
+TEST(Outside, HorovodsCoordinatorIsNotTheRankThatItWaitsFor) {
+  const auto report =
+      of("[1,0]<stderr>:[2024-01-02 10:00:00.100000: W horovod/common/operations.cc:588] HorovodAllreduce_a_0 "
+         "[missing ranks: 5]\n");
+  EXPECT_EQ(first(report), "R48");
+  EXPECT_NE(report.verdict.find("rank 5"), std::string::npos) << report.verdict;
+}
+
 }  // namespace
 }  // namespace weft::doctor
