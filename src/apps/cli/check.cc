@@ -21,12 +21,13 @@ struct Spec {
 };
 
 constexpr const char* kExamples = R"(
-Is this table of nccl-tests what the machine should deliver? Reads the text of all_reduce_perf and its siblings, of OSU's
-and IMB's collectives, of perftest or of weft bench as it was printed, with prompts and other lines around. Without --on
-the machine is guessed from the table's list of devices. Each row is held against the model: what NCCL would choose, timed by weft's simulator.
-If large messages are slow, causes are replayed in the simulated machine one after the other; they are listed by their
-likelihood, and that the model is at fault is one of them. Both columns are judged, out of place and in place. Exit 1 if
-the table is slow or counts wrong elements, 2 if it contradicts itself or is of no collective.
+Is this table of nccl-tests what the machine should deliver? Reads the text of all_reduce_perf and its siblings, of
+OSU's and IMB's collectives, of perftest or of weft bench as it was printed, with prompts and other lines around.
+Without --on the machine is guessed from the table's list of devices. Each row is held against the model: what NCCL
+would choose, timed by weft's simulator. If large messages are slow, causes are replayed in the simulated machine one
+after the other; they are listed by their likelihood, and that the model is at fault is one of them. Both columns are
+judged, out of place and in place. Exit 1 if the table is slow or counts wrong elements, 2 if it contradicts itself or
+is of no collective.
 
 Examples:
   weft check perf.txt --on dgx-h100:nodes=2
