@@ -17,7 +17,7 @@ std::string halves(
   std::string gpus;
   for (const int gpu : {0, 1})
     gpus += (gpu == 0 ? "" : ",") + fmt::format(R"({{"id":{0},"input_chunks":2,"output_chunks":2,"scratch_chunks":0,
-      "channels":[{{"channel_type":"memory","connected_to":[{1}]}}],"remote_buffers":[{{"rank":{1},"type":"i"}}],
+      "channels":[{{"channel_type":"memory","connected_to":[{1},{1}]}}],"remote_buffers":[{{"rank":{1},"type":"i"}}],
       "threadblocks":[{{"id":0,"ops":[{{"name":"signal","channel_ids":[0],"channel_type":"memory"}},
         {{"name":"wait","channel_ids":[0],"channel_type":"memory"}},
         {{"name":"rres","src_buff":[{{"type":"i","index":{0},"size":1}},{{"buffer_id":0,"index":{0},"size":1}}],
@@ -83,7 +83,9 @@ std::string exchange(bool crossed) {
   std::string gpus;
   for (const int gpu : {0, 1}) {
     const std::string put = fmt::format(
-        R"({{"name":"put","src_buff":[{{"type":"i","index":{0},"size":1}}],"dst_buff":[{{"buffer_id":0,"index":0,"size":1}}]}},
+        R"({{"name":"rlxsignal","channel_ids":[1],"channel_type":"memory"}},
+           {{"name":"rlxwait","channel_ids":[1],"channel_type":"memory"}},
+           {{"name":"put","src_buff":[{{"type":"i","index":{0},"size":1}}],"dst_buff":[{{"buffer_id":0,"index":0,"size":1}}]}},
            {{"name":"signal","channel_ids":[0],"channel_type":"memory"}})",
         1 - gpu);
     const std::string take = fmt::format(
@@ -91,7 +93,7 @@ std::string exchange(bool crossed) {
            {{"name":"copy","src_buff":[{{"type":"s","index":0,"size":1}}],"dst_buff":[{{"type":"i","index":{0},"size":1}}]}})",
         1 - gpu);
     const auto block = [](int id, const std::string& ops) {
-      return fmt::format(R"({{"id":{},"ops":[{}],"channels":[{{"channel_type":"memory","channel_ids":[0]}}],
+      return fmt::format(R"({{"id":{},"ops":[{}],"channels":[{{"channel_type":"memory","channel_ids":[0,1]}}],
           "remote_buffer_refs":[{{"access_channel_type":"memory","remote_buffer_ids":[0]}}]}})",
                          id, ops);
     };
