@@ -124,11 +124,21 @@ bool strip_one(std::string_view& line, JobLine& found) {
     const bool name = inside.size() > 4 && std::ranges::all_of(inside, letter) && line.substr(end).starts_with(") ") &&
                       inside != "elements";
     if (!ray && !name) return false;
+    // "(VllmWorker rank=3 pid=7)", "(Worker_TP3 pid=7)": with more than one kind of parallelism the number is no rank.
+    for (const std::string_view worker : {"VllmWorker rank=", "Worker_TP"})
+      if (inside.starts_with(worker)) found.rank = number_at(inside, worker.size());
     if (const auto ip = line.substr(0, end).find("ip="); ip != std::string_view::npos)
       found.host = line.substr(ip + 3, end - ip - 3);
     return cut(end + 1);
   }
   if (line.starts_with("> ")) return cut(2);
+  // "[2025-02-24 14:09:34 TP14] " of SGLang, with "DP1 " before and " EP3" behind the rank of tensor parallelism.
+  if (line[0] == '[' && looks(line, 1, "0000-00-00 00:00:00 ")) {
+    const auto end = head.find("] "), rank = head.find(" TP");
+    if (end == std::string_view::npos || rank > end) return false;
+    if (head.substr(0, end).find(" DP") == std::string_view::npos) found.rank = number_at(line, rank + 3);
+    return cut(end + 2);
+  }
   if (const std::size_t name = compose(line)) return cut(name);
   const auto colon = head.find(':');
   if (colon == std::string_view::npos || colon == 0 || colon > 6 || colon + 1 >= line.size() ||
@@ -199,6 +209,14 @@ int number_behind(std::string_view text, std::string_view word) {
 JobLine strip_launcher(std::string_view line) {
   constexpr int kMostLayers = 6;
   JobLine found;
+  // Logs that were indented or quoted as a whole: "    [1,0]<stdout>:", "> NCCL WARN …".
+  if (const auto first = line.find_first_not_of(" \t"); first != std::string_view::npos) {
+    const std::string_view rest = line.substr(first);
+    if (first > 0 && rest.starts_with('[') && rest.substr(0, 24).find("<std") != std::string_view::npos)
+      line = rest;
+    else if (rest.starts_with("> ") && rest.size() > 2)
+      line = rest.substr(2);
+  }
   for (int layer = 0; layer < kMostLayers && !line.empty(); ++layer)
     if (!strip_one(line, found)) break;
   found.text = line;

@@ -151,5 +151,21 @@ TEST(JobText, FilesAreReadThroughAllOfIt) {
   std::filesystem::remove(file);
 }
 
+TEST(JobText, WorkersOfInferenceServersNameTheirRank) {
+  EXPECT_EQ(strip_launcher("(VllmWorker rank=5 pid=71) ERROR 01-02 03:04:05 [x.py:1] y").rank, 5);
+  EXPECT_EQ(strip_launcher("(Worker_TP2 pid=71) y").rank, 2);
+  EXPECT_EQ(strip_launcher("(Worker_DP1_TP2 pid=71) y").rank, -1);  // two kinds of parallelism: no rank
+  EXPECT_EQ(strip_launcher("[2026-02-24 14:09:34 TP11] y").rank, 11);
+  EXPECT_EQ(strip_launcher("[2026-02-24 14:09:34 TP11] y").text, "y");
+  EXPECT_EQ(strip_launcher("[2026-02-24 14:09:34 DP1 TP11 EP3] y").rank, -1);
+}
+
+TEST(JobText, LogsThatWereIndentedOrQuotedAsAWholeAreRead) {
+  EXPECT_EQ(strip_launcher("    [1,3]<stderr>:oops").text, "oops");
+  EXPECT_EQ(strip_launcher("    [1,3]<stderr>:oops").rank, 3);
+  EXPECT_EQ(strip_launcher("> h:1:2 [0] NCCL WARN x").text, "h:1:2 [0] NCCL WARN x");
+  EXPECT_EQ(strip_launcher("    [3] x").text, "    [3] x");
+}
+
 }  // namespace
 }  // namespace weft

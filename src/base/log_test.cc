@@ -164,6 +164,11 @@ TEST(NcclNames, ChannelsAreARangeAndTheSmallestWins) {
   EXPECT_EQ(s.channels, 0);
   EXPECT_EQ(translated({{"NCCL_MIN_NCHANNELS", "8"}, {"NCCL_MAX_NCHANNELS", "2"}}).channels, 8);
   EXPECT_EQ(translated({{"NCCL_MAX_NRINGS", "2"}}).most_channels, 2);
+  // Thread blocks bound channels, too, and the narrower bound holds.
+  EXPECT_EQ(translated({{"NCCL_MAX_CTAS", "8"}, {"NCCL_MAX_NCHANNELS", "16"}}).most_channels, 8);
+  EXPECT_EQ(translated({{"NCCL_MIN_CTAS", "6"}, {"NCCL_MIN_NCHANNELS", "2"}}).least_channels, 6);
+  EXPECT_EQ(translated({{"NCCL_MIN_CTAS", "4"}, {"NCCL_MAX_CTAS", "4"}}).channels, 4);
+  EXPECT_TRUE(contains(translated({{"NCCL_MAX_CTAS", "8"}}).nccl_understood[0], "at most 8 channels"));
 }
 
 TEST(NcclNames, ThreadsTimesSocketsAreConnections) {

@@ -9,10 +9,10 @@ namespace weft::env {
 namespace {
 
 constexpr std::string_view kNames[] = {
-    "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_SOCKET_IFNAME", "NCCL_DEBUG",
-    "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_TOPO_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_BUFFSIZE",
-    "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", "NCCL_IB_HCA",
-    "NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS",
+    "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS",
+    "NCCL_SOCKET_IFNAME", "NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_TOPO_FILE", "NCCL_TOPO_DUMP_FILE",
+    "NCCL_BUFFSIZE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD",
+    "NCCL_IB_HCA", "NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL", "NCCL_MIN_NRINGS", "NCCL_MAX_NRINGS",
     // Without a meaning here: see without_meaning.
     "NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE", "NCCL_IB_DISABLE", "NCCL_NET", "NCCL_CROSS_NIC", "NCCL_NTHREADS"};
 
@@ -114,8 +114,16 @@ class Translation {
   void protocol() { list("NCCL_PROTO", "WEFT_PROTO", s_.protocol, kProtocols, s_.nccl_protocols); }
 
   void channels() {
-    const std::int64_t low = channels_of("NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS", s_.least_channels);
-    std::int64_t high = channels_of("NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", s_.most_channels);
+    // Thread blocks (CTAs) of a collective are its channels; of two bounds the narrower one holds.
+    std::int64_t blocks = 0;
+    channels_of("NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS", s_.least_channels);
+    if (channels_of("NCCL_MIN_CTAS", "NCCL_MIN_CTAS", blocks) > 0)
+      s_.least_channels = std::max(s_.least_channels, blocks);
+    channels_of("NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", s_.most_channels);
+    if (channels_of("NCCL_MAX_CTAS", "NCCL_MAX_CTAS", blocks) > 0)
+      s_.most_channels = s_.most_channels > 0 ? std::min(s_.most_channels, blocks) : blocks;
+    const std::int64_t low = s_.least_channels;
+    std::int64_t high = s_.most_channels;
     if (low > 0 && high > 0 && low > high) high = s_.most_channels = low;  // as NCCL has it
     if (low > 0 && low == high) s_.channels = low;
   }
@@ -308,8 +316,9 @@ class Translation {
     const auto count = parse_integer(set, *value, 1, 64);
     if (!count) return ignored(set, "it is a number of channels from 1 to 64"), 0;
     into = *count;
-    understood(set, fmt::format("at {} {} channel{}", &into == &s_.least_channels ? "least" : "most", *count,
-                                *count == 1 ? "" : "s"));
+    understood(set, fmt::format("at {} {} channel{}",
+                                std::string_view(set).find("_MIN_") != std::string_view::npos ? "least" : "most",
+                                *count, *count == 1 ? "" : "s"));
     return into;
   }
 

@@ -109,7 +109,8 @@ Status take_nccl_variables(BenchSpec& spec) {
     if (sentence.find(" has no effect: ") != std::string::npos) return false;
     if (begins_with_one_of(sentence, {"NCCL_ALGO", "NCCL_NVLS_ENABLE"})) return spec.algorithm.empty();
     if (begins_with_one_of(sentence, {"NCCL_PROTO"})) return spec.protocol.empty();
-    if (begins_with_one_of(sentence, {"NCCL_MIN_N", "NCCL_MAX_N"})) return spec.channels == 0;
+    if (begins_with_one_of(sentence, {"NCCL_MIN_N", "NCCL_MAX_N", "NCCL_MIN_C", "NCCL_MAX_C"}))
+      return spec.channels == 0;
     return begins_with_one_of(sentence, {"NCCL_BUFFSIZE"});
   };
   for (const auto* list : {&settings.nccl_understood, &settings.nccl_ignored})
@@ -118,9 +119,12 @@ Status take_nccl_variables(BenchSpec& spec) {
         continue;
       else if (holds(sentence))
         fmt::print(stderr, "weft: {} holds on this machine{}\n", shown(sentence.substr(0, sentence.find(' '))),
-                   begins_with_one_of(sentence, {"NCCL_MAX_N"}) && spec.tuner.starts_with("nccl")
-                       ? ", except for NVLS, whose channels NCCL bounds by NCCL_MAX_CTAS alone"
-                       : "");
+                   !spec.tuner.starts_with("nccl")                ? ""
+                   : begins_with_one_of(sentence, {"NCCL_MAX_N"}) ? ", except for NVLS, whose channels NCCL bounds by "
+                                                                    "NCCL_MAX_CTAS alone"
+                   : begins_with_one_of(sentence, {"NCCL_MAX_C"}) ? ", except for NVLS, whose channels stay those of "
+                                                                    "NCCL's tables here"
+                                                                  : "");
       else
         fmt::print(
             stderr, "weft: {}{}\n", shown(sentence),

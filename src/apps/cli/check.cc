@@ -1,22 +1,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/cli/check_causes.h"
+#include "apps/cli/check_pair.h"
 #include "apps/cli/commands.h"
-#include "apps/doctor/causes.h"
 #include "apps/doctor/tables.h"
 #include "base/job_text.h"
 #include "base/text.h"
 #include "base/text_file.h"
-#include "model/accuracy/predict.h"
-#include "model/simulate/faults.h"
 
 namespace weft::cli {
 namespace {
 
 using accuracy::Point;
-using doctor::Cause;
 using doctor::PerfTable;
-using doctor::Residual;
 
 struct Spec {
   std::string table, on, collective, json;
@@ -24,19 +21,20 @@ struct Spec {
 };
 
 constexpr const char* kExamples = R"(
-Is this table of nccl-tests what the machine should deliver? Reads the text of all_reduce_perf and its siblings, of OSU's
-collectives or of weft bench as it was printed, with prompts and other lines around. Without --on the machine is guessed
-from the table's list of devices. Each row is held against the model: what NCCL would choose, timed by weft's simulator.
-If large messages are slow, causes are replayed in the simulated machine one after the other; they are listed by their
-likelihood, and that the model is at fault is one of them. Both columns are judged, out of place and in place. Exit 1 if
-the table is slow or counts wrong elements, 2 if it contradicts itself or is of no collective.
+Is this table of nccl-tests what the machine should deliver? Reads the text of all_reduce_perf and its siblings, of
+OSU's and IMB's collectives, of perftest or of weft bench as it was printed, with prompts and other lines around.
+Without --on the machine is guessed from the table's list of devices. Each row is held against the model: what NCCL
+would choose, timed by weft's simulator. If large messages are slow, causes are replayed in the simulated machine one
+after the other; they are listed by their likelihood, and that the model is at fault is one of them. Both columns are
+judged, out of place and in place. Exit 1 if the table is slow or counts wrong elements, 2 if it contradicts itself or
+is of no collective.
 
 Examples:
   weft check perf.txt --on dgx-h100:nodes=2
   weft check gather.txt --on dgx-a100 --collective all_gather
 )";
 
-constexpr Bytes kLarge = Bytes{16} << 20;  // from which bandwidth alone counts
+constexpr Bytes kLarge = kLargeMessage;
 constexpr double kSlow = 1.25;    // times the model's time; its own error is a fifth of that there (docs/accuracy.md)
 constexpr double kSmallSlow = 2;  // of small messages, where the model is less sure
 constexpr double kExplained = 0.25;  // mean |ln| that an explanation may leave
@@ -66,9 +64,11 @@ Result<std::string> machine_of(const Spec& spec, const PerfTable& table) {
     const auto own = static_cast<std::size_t>(whole.view->endpoints()) / hosts;
     return each > 0 && each < own ? fmt::format("{},gpus={}", all, each) : all;
   }
+  constexpr const char* kQuestion =
+      "which machine is it? Say --on MACHINE:nodes=N (weft catalog), or a file of its topology (nvidia-smi topo -m)";
   if (!table.gpu.empty())
-    return bad_input("{}: no machine is known for '{}': weft check needs --on MACHINE", spec.table, shown(table.gpu));
-  return bad_input("weft check needs --on MACHINE: the table names no GPU");
+    return bad_input("{}: no machine is known for '{}': {}", spec.table, shown(table.gpu), kQuestion);
+  return bad_input("{}: the table names no GPU: {}", spec.table, kQuestion);
 }
 
 // How many ranks: as an option says, as the list says where it is whole, else as the ratio of bandwidths says.
@@ -100,96 +100,6 @@ Status fits(const Spec& spec, const PerfTable& table, const Machine& machine) {
     return bad_input("{}: the table is of {} ranks, but {} has {}", spec.table, ranks, machine.name,
                      machine.view->endpoints());
   return {};
-}
-
-// Each row's measured time over the predicted one.
-Result<std::vector<Residual>> residuals(accuracy::Predictor& predictor, const accuracy::Table& table) {
-  std::vector<Residual> all;
-  for (const Point& point : table.points) {
-    WEFT_TRY(const auto prediction, predictor.predict(table, point));
-    all.push_back({std::log(point.time / prediction.time), point.bytes >= kLarge});
-  }
-  return all;
-}
-
-Result<std::vector<Residual>> replayed(const Cause& cause, const Machine& machine, accuracy::Table table) {
-  auto changed = doctor::changed(machine.view->topology(), cause);
-  if (!changed) return bad_input("no such part");
-  if (!cause.faults.empty()) {
-    WEFT_TRY(auto faulted, simulate::apply_faults(*changed, cause.faults));
-    *changed = std::move(faulted.machine);
-  }
-  for (Point& point : table.points)
-    if (!cause.protocol.empty()) point.protocol = cause.protocol;
-  accuracy::Predictor predictor(cost::MachineView(std::move(*changed), machine.view->costs(), machine.view->caches()));
-  return residuals(predictor, table);
-}
-
-struct Explanation {
-  std::string id, words, verify;
-  double left = 0, likelihood = 0, spread = 0;
-};
-
-// A part of the rows is enough for a replay: neighbouring sizes say the same.
-accuracy::Table sample(const accuracy::Table& table) {
-  constexpr std::size_t kLargeRows = 4, kSmallRows = 2;
-  accuracy::Table part = table;
-  part.points.clear();
-  for (const bool large : {false, true}) {
-    std::vector<Point> rows;
-    for (const Point& point : table.points)
-      if ((point.bytes >= kLarge) == large) rows.push_back(point);
-    const std::size_t wanted = std::min(large ? kLargeRows : kSmallRows, rows.size());
-    for (std::size_t i = 0; i < wanted; ++i)
-      part.points.push_back(rows[wanted == 1 ? rows.size() - 1 : i * (rows.size() - 1) / (wanted - 1)]);
-  }
-  return part;
-}
-
-// The largest row on machines with a slower network.
-Result<std::vector<doctor::Slowdown>> slowdowns(accuracy::Predictor& predictor, const Machine& machine,
-                                                const accuracy::Table& table) {
-  std::vector<doctor::Slowdown> all = {{}};
-  if (machine.view->topology().nodes() < 2) return all;
-  const Point& last = *std::ranges::max_element(table.points, {}, &Point::bytes);
-  WEFT_TRY(const auto healthy, predictor.predict(table, last));
-  for (const double rate : {0.7, 0.5, 0.35, 0.2, 0.1}) {
-    Cause slower;
-    slower.network = rate;
-    auto changed = doctor::changed(machine.view->topology(), slower);
-    if (!changed) break;
-    accuracy::Predictor slow(cost::MachineView(std::move(*changed), machine.view->costs(), machine.view->caches()));
-    WEFT_TRY(const auto prediction, slow.predict(table, last));
-    all.push_back({rate, prediction.time / healthy.time});
-  }
-  return all;
-}
-
-// All causes by their likelihood after the table, which sum to 1.
-Result<std::vector<Explanation>> explanations(accuracy::Predictor& predictor, const Machine& machine,
-                                              const accuracy::Table& table, const std::vector<Residual>& healthy) {
-  WEFT_TRY(const auto slower, slowdowns(predictor, machine, table));
-  WEFT_TRY(const auto causes, doctor::shipped_causes());
-  std::vector<Explanation> all = {
-      {"model", "the model is at fault, the machine is healthy", "weft calibrate", 0,
-       std::log(doctor::kModelPrior) + doctor::log_likelihood(healthy, doctor::kModelSpread)}};
-  all[0].left = doctor::distance(healthy);
-  all[0].spread = doctor::kModelSpread;
-  const bool several = table.points.front().ranks > machine.view->ranks_per_node(table.points.front().ranks);
-  for (Cause cause : causes) {
-    if (cause.network != 1) cause.network = doctor::rate_for(slower, cause.network);
-    const auto rows = replayed(cause, machine, table);
-    if (!rows) continue;  // the machine has no such part, or the cause cannot be on it
-    all.push_back({cause.id, cause.words, cause.verify, doctor::distance(*rows),
-                   std::log(several ? cause.several : cause.alone) + doctor::log_likelihood(*rows, cause.spread),
-                   cause.spread});
-  }
-  const double best = std::ranges::max(all, {}, &Explanation::likelihood).likelihood;
-  double sum = 0;
-  for (Explanation& e : all) sum += e.likelihood = std::exp(e.likelihood - best);
-  for (Explanation& e : all) e.likelihood /= sum;
-  std::ranges::stable_sort(all, std::ranges::greater(), &Explanation::likelihood);
-  return all;
 }
 
 struct Judged {
@@ -307,6 +217,30 @@ std::vector<Point> points_of(const PerfTable& table, Rank ranks, bool in_place) 
   return points;
 }
 
+// An all_gather and an all_to_all print the same columns. The file's name decides, else the model that is nearer.
+Result<std::string> gather_or_exchange(const Spec& spec, const PerfTable& read, const Machine& machine,
+                                       std::int64_t number) {
+  std::string name = spec.table.substr(spec.table.rfind('/') == std::string::npos ? 0 : spec.table.rfind('/') + 1);
+  std::erase_if(name, [](char c) { return c == '_' || c == '-'; });
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (name.find("alltoall") != std::string::npos || name.find("a2a") != std::string::npos) return "all_to_all";
+  if (name.find("allgather") != std::string::npos) return "all_gather";
+  WEFT_TRY(const Rank ranks, ranks_on(machine, number > 0 ? number : -1));
+  std::string best;
+  double least = 0;
+  for (const char* collective : {"all_gather", "all_to_all"}) {
+    accuracy::Table table{.name = spec.table, .machine = machine.name, .gpus_per_thread = 1};
+    WEFT_TRY(table.collective, schedule::parse_collective(collective));
+    table.points = points_of(read, ranks, read.rows.front().microseconds <= 0);
+    accuracy::Predictor predictor(
+        cost::MachineView(machine.view->topology(), machine.view->costs(), machine.view->caches()));
+    WEFT_TRY(const auto rows, residuals(predictor, sample(table)));
+    const double far = doctor::distance(rows);
+    if (best.empty() || far < least) best = collective, least = far;
+  }
+  return best;
+}
+
 bool is_slow_table(const Judged& judged, std::size_t rows) {
   return judged.slow > 0 && (judged.large == 0 ? 2 * judged.slow > rows : 2 * judged.slow_large > judged.large);
 }
@@ -325,24 +259,37 @@ std::string wrong_in_words(const PerfTable& table) {
 
 Result<int> run(const Spec& spec) {
   WEFT_TRY(std::string text, read_text_file(spec.table));
-  const PerfTable read = doctor::read_table(plain_text(std::move(text)));
+  text = plain_text(std::move(text));
+  if (const auto pair = doctor::read_perftest(text)) return check_pair(spec.table, spec.on, spec.json, *pair);
+  const PerfTable read = doctor::read_table(text);
   if (!read.refused.empty()) return bad_input("{}: {}", spec.table, shown(read.refused));
   if (read.rows.empty())
-    return bad_input("{}: no row of nccl-tests (size count type redop root time algbw busbw …)", spec.table);
+    return bad_input("{}: no row of nccl-tests (size count type redop root time algbw busbw …), OSU or IMB",
+                     spec.table);
   const std::int64_t number = ranks_of(spec, read);
   const auto inferred = doctor::infer_collective(read, number);
-  const std::string collective = !spec.collective.empty()       ? spec.collective
-                                 : !read.collective.empty()     ? read.collective
-                                 : !inferred.collective.empty() ? inferred.collective
-                                                                : "all_reduce";
+  std::string collective = !spec.collective.empty()       ? spec.collective
+                           : !read.collective.empty()     ? read.collective
+                           : !inferred.collective.empty() ? inferred.collective
+                                                          : "all_reduce";
   WEFT_CHECK(agrees(spec, read, collective, number));
   WEFT_TRY(const std::string on, machine_of(spec, read));
   WEFT_TRY(const Machine machine, load_machine(on));
   WEFT_CHECK(fits(spec, read, machine));
-  const std::string because = spec.collective.empty() && read.collective.empty()
-                                  ? fmt::format(" (taken from the rows: {}; --collective says otherwise)",
-                                                inferred.reason.empty() ? "they do not say" : inferred.reason)
-                                  : "";
+  const bool taken = spec.collective.empty() && read.collective.empty();
+  std::string because = taken ? fmt::format(" (taken from the rows: {}; --collective says otherwise)",
+                                            inferred.reason.empty() ? "they do not say" : inferred.reason)
+                              : "";
+  if (taken && collective == "all_gather") {
+    WEFT_TRY(const std::string nearer, gather_or_exchange(spec, read, machine, number));
+    if (!nearer.empty()) {
+      collective = nearer;
+      because = fmt::format(
+          " (taken from the rows and the file: {}, which all_gather and all_to_all share; --collective "
+          "says otherwise)",
+          inferred.reason);
+    }
+  }
   accuracy::Table table{.name = spec.table,
                         .machine = machine.name,
                         .gpus_per_thread = static_cast<int>(spec.together > 0          ? spec.together
@@ -377,6 +324,11 @@ Result<int> run(const Spec& spec) {
                    ? ""
                    : fmt::format(" out of place, {} of {} in place", beside.slow, in_place.points.size()),
                ranks, machine.name, spec.on.empty() ? " (guessed from the table)" : "");
+    if (spec.on.empty() && read.hosts.size() > 1)
+      fmt::print(
+          "The table does not say which network joins the hosts: that of the preset is assumed (weft topo --on {}); "
+          "another one is --on {},net=….\n",
+          on, on);
     print_notes(read);
     fmt::print("\n");
     print(judged);

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/doctor_costs.h"
@@ -10,6 +11,7 @@
 #include "apps/doctor/diagnosis.h"
 #include "apps/doctor/probes.h"
 #include "base/text.h"
+#include "machine/detect/record.h"
 
 namespace weft::cli {
 namespace {
@@ -74,6 +76,15 @@ void print(const DoctorFinding& f, std::size_t number, bool verbose) {
   if (!f.refuted.empty()) fmt::print("   refuted if {}\n", f.refuted);
 }
 
+// Where nothing names a cause, the first lines of the effects are all there is.
+void print_effects(const DoctorReport& report) {
+  for (const auto& f : report.folded)
+    if ((f.role == "CASCADE" || f.role == "TEARDOWN") && !f.evidence.empty())
+      fmt::print("\neffect: {}\n   {}{}: {}\n", f.finding, f.evidence[0].file,
+                 f.evidence[0].line > 0 ? fmt::format(":{}", f.evidence[0].line) : "",
+                 shown(f.evidence[0].text.substr(0, 160)));
+}
+
 void print(const DoctorReport& report, bool verbose) {
   fmt::print("{}.\n", report.verdict);
   std::size_t number = 0;
@@ -89,6 +100,7 @@ void print(const DoctorReport& report, bool verbose) {
                  one.fact.rank >= 0 ? fmt::format(" (rank {})", one.fact.rank) : "", one.severity, shown(quoted));
     }
   }
+  if (report.roots.empty() && report.unknown.empty()) print_effects(report);
   if (!report.next.empty()) fmt::print("\n{}\n", report.next);
   if (!report.folded.empty()) {
     fmt::print("\nfolded: ");
@@ -114,7 +126,15 @@ Result<DoctorReport> examine(const Spec& spec) {
   } else {
     WEFT_TRY(auto rules, doctor::shipped_rules());
     doctor::Evidence evidence(std::move(rules));
-    for (const std::string& path : spec.paths) WEFT_CHECK(evidence.add_path(path));
+    for (const std::string& path : spec.paths) {
+      WEFT_CHECK(evidence.add_path(path));
+      // hwloc's XML, which the doctor's own readers leave to the library.
+      const bool xml = std::filesystem::is_regular_file(path) && path.ends_with(".xml");
+      WEFT_TRY(const std::optional<topology::Topology> machine,
+               xml ? topology::read_recorded(path)
+                   : Result<std::optional<topology::Topology>>(std::optional<topology::Topology>()));
+      if (machine) evidence.add_machine(path, *machine);
+    }
     evidence.finish();
     report = diagnose(evidence);
     if (spec.on.empty() && !spec.workload.empty()) return bad_input("--workload needs --on: the machine of the job");

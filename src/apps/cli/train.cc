@@ -484,12 +484,12 @@ Command add_train(CLI::App& app) {
   training::Plan& plan = spec->words.plan;
   CLI::App* sub = app.add_subcommand("train", "How long a training step takes on a machine, and which plan is best");
   sub->add_option("model", spec->words.model, "config.json of Hugging Face, or a name of the catalogue");
-  sub->add_option(
-      "--config", spec->config,
-      "a run's own file: a script with Megatron-LM's or Hugging Face's arguments, YAML of NeMo, Automodel, "
-      "LLaMA-Factory, "
-      "axolotl or accelerate, TOML of torchtitan, JSON of DeepSpeed, a Python configuration as FILE:FUNCTION; options "
-      "given here count more");
+  sub->add_option("--config", spec->config,
+                  "a run's own file: a script with Megatron-LM's or Hugging Face's arguments, YAML of NeMo, Automodel, "
+                  "LLaMA-Factory, axolotl, accelerate, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, verl, NeMo-RL or "
+                  "OpenRLHF, TOML "
+                  "of torchtitan, JSON of DeepSpeed, a Python configuration as FILE:FUNCTION; options "
+                  "given here count more");
   sub->add_option("--vocab", spec->vocab, "with --config: the vocabulary, where the file names a tokenizer only")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 28));
   spec->given = [sub](const char* option) { return sub->count(fmt::format("--{}", option)) > 0; };

@@ -9,6 +9,7 @@
 #include "apps/doctor/memory.h"
 #include "apps/doctor/pickle.h"
 #include "apps/doctor/tables.h"
+#include "apps/doctor/traceback.h"
 #include "base/text_file.h"
 
 namespace weft::doctor {
@@ -40,8 +41,9 @@ std::string peer_of(std::string_view line) {
   for (const std::string_view word :
        {"Got completion from peer ", "closed by remote peer ", "onnect to ", "Call to recv from "})
     if (const auto at = line.find(word); at != std::string_view::npos) {
-      const auto begin = at + word.size();
-      return std::string(line.substr(begin, line.find_first_of(" <", begin) - begin));
+      auto begin = at + word.size();
+      if (begin < line.size() && line[begin] == '(') ++begin;  // "connect to (node-3, 29500)"
+      return std::string(line.substr(begin, line.find_first_of(" <,)", begin) - begin));
     }
   return "";
 }
@@ -120,6 +122,9 @@ void Evidence::add_text(const std::string& file, std::string_view text) {
       first != std::string_view::npos && text[first] == '{' && add_dump(file, json::parse(text, nullptr, false)))
     return;
   judge_machine(file, text);
+  const auto understood = not_understood_;
+  const bool markup =
+      text.starts_with('<') && (text.find("<system") != text.npos || text.find("<topology") != text.npos);
   int number = 0;
   while (!text.empty()) {
     const auto end = text.find('\n');
@@ -132,11 +137,20 @@ void Evidence::add_text(const std::string& file, std::string_view text) {
       line.remove_prefix(part == std::string_view::npos ? line.size() : part + 1);
     }
   }
+  if (markup) not_understood_ = understood;  // of a machine, which is read as a whole
 }
 
 void Evidence::judge_machine(const std::string& file, std::string_view text) {
-  for (MachineFact& one : machine_facts(file, text))
+  std::string devices;
+  for (MachineFact& one : machine_facts(file, text, &devices))
     found(one.rule, {.file = file, .text = std::move(one.text), .source = "topology", .line = one.line});
+  if (!devices.empty()) notes_.push_back(fmt::format("{}: judged as a machine of {}", file, devices));
+}
+
+void Evidence::add_machine(const std::string& file, const topology::Topology& machine) {
+  for (MachineFact& one : judge(machine))
+    found(one.rule, {.file = file, .text = std::move(one.text), .source = "topology", .line = one.line});
+  notes_.push_back(fmt::format("{}: judged as a machine of {}", file, devices_of(machine)));
 }
 
 void Evidence::add_line(const std::string& file, int number, std::string_view original) {
@@ -178,6 +192,11 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
       for (const std::string_view word : {"[Rank ", "[rank", " Rank ", ":rank "})
         if (fact->rank < 0) fact->rank = number_behind(line.text, word);
       if (fact->rank < 0) fact->rank = blamed_by_weft(line.text);
+      // Horovod's coordinator names whom it waits for.
+      if (line.text.find("[missing ranks: ") != std::string_view::npos)
+        fact->rank = number_behind(line.text, "[missing ranks: ");
+      else if (line.text.find("by subset of ranks") != std::string_view::npos)
+        fact->rank = -1;
       fact->peer = peer_of(line.text);
       fact->part = parts_.of(line.text, number);
       if (const auto moment = moment_of(original)) {
@@ -209,7 +228,9 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
       found("F155", {.file = file, .text = std::string(original), .source = "table", .line = number});
   }
   if (hit(kMemory)) fragmented(file, number, original);
-  if (!fact && hit(kTrouble) && !hit(kTable)) keep_unknown(file, number, original);
+  const bool traced = hit(kTrouble) && in_traceback(file, number, original, fact.has_value());
+  if (!fact && hit(kTrouble) && !hit(kTable) && !traced) keep_unknown(file, number, original);
+  understood = understood || traced;
   if (!understood && !hit(kJob)) ++not_understood_;
 }
 
@@ -223,12 +244,8 @@ void Evidence::fragmented(const std::string& file, int number, std::string_view 
   found("G19", std::move(fact));
 }
 
-void Evidence::keep_unknown(const std::string& file, int number, std::string_view original) {
-  constexpr std::size_t kMostUnknown = 4096;
+Fact Evidence::plain_fact(const std::string& file, int number, std::string_view original) {
   const Line line = strip_launcher(original);
-  const Trouble trouble = trouble_of(line.text);
-  if (trouble == Trouble::kNone) return;
-  ++unknown_lines_;
   const Process process = process_of(line.text);
   Fact fact{.file = file,
             .text = std::string(original),
@@ -244,6 +261,34 @@ void Evidence::keep_unknown(const std::string& file, int number, std::string_vie
     fact.time = moment->shown;
     fact.at = moment->seconds;
   }
+  return fact;
+}
+
+bool Evidence::in_traceback(const std::string& file, int number, std::string_view original, bool known) {
+  const Line line = strip_launcher(original);
+  switch (traceback_part(line.text)) {
+    case TracebackPart::kNone:
+      return false;
+    case TracebackPart::kBegin:
+      if (!known) open_tracebacks_.insert_or_assign({file, line.rank}, plain_fact(file, number, original));
+      return true;
+    case TracebackPart::kFrame:
+      return true;
+    case TracebackPart::kException:
+      break;
+  }
+  if (line.rank >= 0 && open_tracebacks_.erase({file, line.rank}) > 0) return false;
+  std::erase_if(open_tracebacks_,
+                [&](const auto& one) { return one.first.first == file && (line.rank < 0 || one.first.second < 0); });
+  return false;
+}
+
+void Evidence::keep_unknown(const std::string& file, int number, std::string_view original) {
+  constexpr std::size_t kMostUnknown = 4096;
+  const Trouble trouble = trouble_of(strip_launcher(original).text);
+  if (trouble == Trouble::kNone) return;
+  ++unknown_lines_;
+  Fact fact = plain_fact(file, number, original);
   // The first of a rank, and the first of the worst kind.
   for (const Unknown& other : unknown_)
     if (other.fact.rank == fact.rank && other.fact.process == fact.process &&
@@ -253,6 +298,10 @@ void Evidence::keep_unknown(const std::string& file, int number, std::string_vie
 }
 
 void Evidence::settle_unknown() {
+  for (auto& [where, fact] : open_tracebacks_) {  // the exception that would end them is not in the evidence
+    unknown_.push_back({std::move(fact), Trouble::kError});
+    ++unknown_lines_;
+  }
   for (Unknown& one : unknown_)
     if (one.fact.rank < 0 && !one.fact.process.empty()) one.fact.rank = job_.rank_of(one.fact.process);
   const auto ahead = clocks_.ahead();

@@ -20,6 +20,10 @@
 #include "apps/doctor/trouble.h"
 #include "apps/doctor/words.h"
 
+namespace weft::topology {
+class Topology;
+}
+
 namespace weft::doctor {
 
 // Facts of some files. Reads line by line; what it does not understand it counts.
@@ -32,6 +36,8 @@ class Evidence {
   Status add_path(const std::string& path);
   // Text of a file. Flight recorder dumps in text are JSON with "entries".
   void add_text(const std::string& file, std::string_view text);
+  // Judges a machine that was read from a file of a form that only topology/detect reads (hwloc's XML).
+  void add_machine(const std::string& file, const topology::Topology& machine);
   // Compares ranks and clocks, once all files are there.
   void finish();
 
@@ -74,6 +80,9 @@ class Evidence {
   void fragmented(const std::string& file, int number, std::string_view original);
   void judge_machine(const std::string& file, std::string_view text);
   void keep_unknown(const std::string& file, int number, std::string_view original);
+  // Whether the line is of a traceback and reports nothing by itself: its exception does. `known`: a rule has found it.
+  bool in_traceback(const std::string& file, int number, std::string_view original, bool known);
+  static Fact plain_fact(const std::string& file, int number, std::string_view original);
 
   std::vector<Rule> rules_;
   Words words_;
@@ -94,6 +103,7 @@ class Evidence {
   Records records_;
   std::vector<Unknown> unknown_;
   std::size_t unknown_lines_ = 0;
+  std::map<std::pair<std::string, int>, Fact> open_tracebacks_;  // by file and rank
   std::vector<std::string> left_out_, notes_;
   std::int64_t lines_ = 0, not_understood_ = 0;
   std::size_t files_ = 0;

@@ -231,7 +231,15 @@ bool looks_like_machine(std::string_view text) {
 
 std::vector<MachineFact> judge(const Topology& machine) { return Judge(machine).run(); }
 
-std::vector<MachineFact> machine_facts(const std::string& file, std::string_view text) {
+std::string devices_of(const Topology& machine) {
+  const auto several = [&](DeviceKind kind, std::string_view what) {
+    const std::size_t count = machine.devices_of(kind).size();
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  return several(DeviceKind::kGpu, "GPU") + ", " + several(DeviceKind::kNic, "NIC");
+}
+
+std::vector<MachineFact> machine_facts(const std::string& file, std::string_view text, std::string* judged) {
   constexpr std::size_t kMost = 8 << 20, kMostGpus = 4096;
   if (text.size() > kMost || !looks_like_machine(text)) return {};
   if (auto peers = of_peers(text); !peers.empty()) return peers;
@@ -244,6 +252,7 @@ std::vector<MachineFact> machine_facts(const std::string& file, std::string_view
     return {{"T13", fmt::format("weft: topology: this file cannot be read: {}", machine.error().message), 1}};
   if (!machine || !machine->machine || machine->machine->devices_of(DeviceKind::kGpu).size() > kMostGpus) return {};
   if (!machine->machine->validate()) return {};
+  if (judged != nullptr) *judged = devices_of(*machine->machine);
   return judge(*machine->machine);
 }
 

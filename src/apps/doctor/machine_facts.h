@@ -21,6 +21,10 @@ std::vector<MachineFact> judge(const topology::Topology& machine);
 
 // The same of a text, if it is a topology: NCCL's or hwloc's XML, nvidia-smi topo -m and -p2p, rocm-smi, amd-smi,
 // weft's JSON. Empty for every other text, and for one that cannot be read.
-std::vector<MachineFact> machine_facts(const std::string& file, std::string_view text);
+// `judged`: gets what was judged, as in devices_of.
+std::vector<MachineFact> machine_facts(const std::string& file, std::string_view text, std::string* judged = nullptr);
+
+// "8 GPUs, 4 NICs"
+std::string devices_of(const topology::Topology& machine);
 
 }  // namespace weft::doctor

@@ -195,5 +195,53 @@ TEST(Outside, AFolderOfWhichNothingCanBeReadIsAnError) {
   fs::remove_all(folder);
 }
 
+// vLLM prints tracebacks through its logger: of them the exception counts, not each line.
+TEST(Outside, OfATracebackTheExceptionIsQuoted) {
+  const std::string head = "(Worker_TP3 pid=88) ERROR 02-03 04:05:06 [executor.py:12] ";
+  const auto known = of(head + "WorkerProc hit an exception.\n" + head + "Traceback (most recent call last):\n" + head +
+                        "  File \"/a/b.py\", line 3, in f\n" + head + "    raise ValueError(\"no shape\")\n" + head +
+                        "ValueError: no shape\n");
+  EXPECT_EQ(first(known), "W05");
+  EXPECT_EQ(known.culprits, std::vector<int>{3});
+  EXPECT_TRUE(known.unknown.empty());
+  // An exception that no rule takes for a cause: the line that ends the traceback is quoted.
+  const auto unknown = of(head + "Traceback (most recent call last):\n" + head + "  File \"/a/b.py\", line 3\n" + head +
+                          "ConnectionFrobError: peer has no frob\n");
+  ASSERT_EQ(unknown.unknown.size(), 1u);
+  EXPECT_NE(unknown.unknown[0].fact.text.find("peer has no frob"), std::string::npos);
+  // Cut off before its exception: the traceback itself is reported.
+  const auto cut = of("[rank4]: Traceback (most recent call last):\n[rank4]:   File \"/a/b.py\", line 3\n");
+  ASSERT_EQ(cut.unknown.size(), 1u);
+  EXPECT_TRUE(cut.troubled);
+  EXPECT_EQ(cut.unknown[0].fact.rank, 4);
+}
+
+TEST(Outside, CorrectedErrorsOfAPcieLinkAreNoFault) {
+  const auto report =
+      of("[ 1.1] pcieport 0000:20:03.1: AER: Corrected error received: 0000:21:00.0\n"
+         "[ 1.1] nvidia 0000:21:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer\n"
+         "[ 1.1] pcieport 0000:20:03.1:   device [8086:347a] error status/mask=00000001/00002000\n"
+         "[ 1.1] pcieport 0000:20:03.1:    [ 0] RxErr\n");
+  EXPECT_FALSE(report.troubled);
+  EXPECT_TRUE(report.roots.empty());
+  EXPECT_NE(report.verdict.find("corrected"), std::string::npos) << report.verdict;
+}
+
+TEST(Outside, APeerThatIsWrittenAsATupleIsNamedWithoutItsBrackets) {
+  const auto report =
+      of("torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying "
+         "to connect to (trainer-0, 29511).\n");
+  EXPECT_NE(report.verdict.find("peer trainer-0"), std::string::npos) << report.verdict;
+  EXPECT_EQ(report.verdict.find("(trainer"), std::string::npos) << report.verdict;
+}
+
+TEST(Outside, HorovodsCoordinatorIsNotTheRankThatItWaitsFor) {
+  const auto report =
+      of("[1,0]<stderr>:[2024-01-02 10:00:00.100000: W horovod/common/operations.cc:588] HorovodAllreduce_a_0 "
+         "[missing ranks: 5]\n");
+  EXPECT_EQ(first(report), "R48");
+  EXPECT_NE(report.verdict.find("rank 5"), std::string::npos) << report.verdict;
+}
+
 }  // namespace
 }  // namespace weft::doctor

@@ -129,6 +129,10 @@ class TableReader {
     const auto words = words_of(text, 20);
     if (const std::string_view title = osu_title(text); !title.empty()) read_osu(title);
     if (text.find("t_avg[usec]") != std::string_view::npos) imb_ = true;
+    // IMB's Sendrecv counts megabytes besides, which its collectives do not.
+    if (imb_ && table_.collective.empty() && text.find("t_avg[usec]") != std::string_view::npos &&
+        text.find("Mbytes/sec") != std::string_view::npos)
+      table_.collective = "send_receive", table_.named = "Mbytes/sec";
     if (text.find("# Benchmarking ") != std::string_view::npos) section(text);
     for (const auto& [theirs, ours] : kProgrammes)
       if (table_.collective.empty() && text.find(theirs) != std::string_view::npos)
@@ -246,6 +250,22 @@ class TableReader {
 
 }  // namespace
 
+namespace {
+
+// "[0]  1048576 262144 float sum -1[0]  1626.5 …": Hydra puts its tag before each piece that a rank writes, also in the
+// middle of a line.
+std::string without_tags(std::string_view line) {
+  std::string text(line);
+  std::size_t digits = 1;
+  while (digits < line.size() && number_at(line, digits) >= 0) ++digits;
+  if (!line.starts_with('[') || digits == 1 || digits >= line.size() || line[digits] != ']') return text;
+  const std::string tag(line.substr(0, digits + 1));
+  for (auto at = text.find(tag); at != std::string::npos; at = text.find(tag, at)) text.replace(at, tag.size(), " ");
+  return text;
+}
+
+}  // namespace
+
 PerfTable read_table(std::string_view text) {
   constexpr std::size_t kLongestLine = 1024;
   if (auto table = read_json_table(text)) return std::move(*table);
@@ -254,7 +274,8 @@ PerfTable read_table(std::string_view text) {
     const auto end = text.find('\n');
     const std::string_view line = text.substr(0, std::min(end, kLongestLine));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    reader.line(strip_launcher(line).text);
+    const std::string whole = without_tags(line);
+    reader.line(strip_launcher(whole).text);
   }
   return reader.finish();
 }

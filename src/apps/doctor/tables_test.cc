@@ -81,6 +81,15 @@ TEST(PastedTables, OfSectionsOfImbTheLargestCollectiveIsTaken) {
   EXPECT_EQ(table.left_out, 2u);
 }
 
+TEST(PastedTables, ImbsSendrecvIsKnownByItsMegabytes) {
+  const auto table = read_table(
+      "Sendrecv:\n#bytes #repetitions t_min[usec] t_max[usec] t_avg[usec] Mbytes/sec\n"
+      "65536 640 11.5 13.1 12.6 9987.4\n");
+  EXPECT_EQ(table.collective, "send_receive");
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(table.rows[0].microseconds, 12.6);
+}
+
 TEST(PastedTables, EachFormOfJsonIsReadAsItsTextIs) {
   const auto written = read_table(
       R"({"args":["/opt/reduce_scatter_perf","-g","4"],"config":{"nranks":4},"devices":[{"rank":0,"hostname":"h","device_name":"NVIDIA A100-SXM4-80GB"}],
@@ -122,6 +131,15 @@ TEST(PastedTables, PrefixesOfCollectorsOfLogsAreNoColumns) {
     EXPECT_EQ(table.gpu, "NVIDIA H200") << prefix;
   }
   EXPECT_EQ(read_table(plain_text("\x1b[36m" + kRow.substr(0, kRow.size() - 1) + "\x1b[0m\r\n")).rows.size(), 1u);
+}
+
+TEST(PastedTables, ATagInTheMiddleOfALineIsNoColumn) {
+  const auto table = read_table(
+      "[3]   16777216   4194304   float   sum   -1[3]   1334.9   12.57   24.09   0[3]   "
+      "1336.5   12.55   24.06   0\n");
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(table.rows[0].microseconds, 1334.9);
+  EXPECT_DOUBLE_EQ(table.rows[0].in_place, 1336.5);
 }
 
 }  // namespace

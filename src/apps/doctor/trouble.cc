@@ -39,7 +39,13 @@ constexpr std::string_view kWords[] = {"WARN",
                                        "nvidia-nvswitch",
                                        "pcieport",
                                        "amdgpu",
-                                       "<warn>"};
+                                       "<warn>",
+                                       "Failed: ",
+                                       "Cuda error",
+                                       "HIP error",
+                                       "double free",
+                                       "(): ",
+                                       "corrupted "};
 
 bool has(std::string_view line, std::string_view word) { return line.find(word) != std::string_view::npos; }
 
@@ -98,7 +104,8 @@ bool everyday(std::string_view line) {
                                     "WARNING level",
                                     "timeout set to",
                                     "error recovery enabled",
-                                    "AER: enabled"};
+                                    "AER: enabled",
+                                    "Logging before InitGoogleLogging"};
   return std::ranges::any_of(kEveryday, [&](const char* word) { return has(line, word); });
 }
 
@@ -129,10 +136,26 @@ bool counter(std::string_view line) {
 
 Trouble trouble_of(std::string_view line) {
   if (everyday(line) || counter(line)) return Trouble::kNone;
-  for (const std::string_view word :
-       {"FATAL", "Fatal Python error", "CRITICAL", "Segmentation fault", "core dumped", "terminate called",
-        "panic:", "kernel panic", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGKILL", "Aborted", "Assertion `",
-        "Assertion failed", "assertion failed", "OOMKilled", "Fatal error", "fatal:"})
+  for (const std::string_view word : {"FATAL",
+                                      "Fatal Python error",
+                                      "CRITICAL",
+                                      "Segmentation fault",
+                                      "core dumped",
+                                      "terminate called",
+                                      "panic:",
+                                      "kernel panic",
+                                      "SIGSEGV",
+                                      "SIGABRT",
+                                      "SIGBUS",
+                                      "SIGKILL",
+                                      "Aborted",
+                                      "Assertion `",
+                                      "Assertion failed",
+                                      "Assertion failure",
+                                      "assertion failed",
+                                      "OOMKilled",
+                                      "Fatal error",
+                                      "fatal:"})
     if (has(line, word)) return Trouble::kFatal;
   if (raises(line)) return Trouble::kFatal;
   for (const std::string_view word : {"ERROR", "ERR", "Error", "error:"})
@@ -141,6 +164,10 @@ Trouble trouble_of(std::string_view line) {
   for (auto at = line.find("[E"); at != std::string_view::npos; at = line.find("[E", at + 1))
     if (at + 3 < line.size() && std::isdigit(static_cast<unsigned char>(line[at + 2])) != 0) return Trouble::kError;
   if (kernel_reports(line)) return Trouble::kError;
+  for (const std::string_view word :
+       {"|CCL_ERROR|", "Cuda error ", "HIP error", "double free or corruption", "(): invalid ", "(): corrupted "})
+    if (has(line, word)) return Trouble::kError;
+  if (line.starts_with("Failed: ")) return Trouble::kError;
   if (has(line, "<warn>")) return Trouble::kWarning;
   for (const std::string_view word : {"NCCL WARN", "WARN", "WARNING"})
     if (has_word(line, word)) return Trouble::kWarning;

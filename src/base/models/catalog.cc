@@ -1,6 +1,9 @@
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "base/models/files.h"
 #include "base/models/model.h"
@@ -23,10 +26,12 @@ std::string plain(std::string_view name) {
   std::string out;
   std::string word;
   const auto flush = [&] {
-    static constexpr std::string_view kIgnored[] = {"instruct", "base",    "chat", "it",   "hf",   "fp8",  "nvfp4",
-                                                    "fp4",      "mxfp4",   "bf16", "int4", "awq",  "gptq", "meta",
-                                                    "thinking", "pt",      "v0",   "2507", "2508", "0324", "0528",
-                                                    "nvidia",   "dynamic", "text", "a",    "4k",   "8k",   "128k"};
+    static constexpr std::string_view kIgnored[] = {
+        "instruct", "base",    "chat",        "it",         "hf",      "fp8",      "nvfp4", "fp4",  "mxfp4",
+        "bf16",     "int4",    "awq",         "gptq",       "meta",    "thinking", "pt",    "v0",   "2507",
+        "2508",     "0324",    "0528",        "nvidia",     "dynamic", "text",     "a",     "4k",   "8k",
+        "128k",     "sft",     "dpo",         "rm",         "lora",    "qlora",    "bnb",   "4bit", "8bit",
+        "nf4",      "unsloth", "checkpoints", "linearized", "1124",    "0325",     "full"};
     if (std::ranges::find(kIgnored, word) == std::end(kIgnored)) out += word;
     word.clear();
   };
@@ -38,6 +43,20 @@ std::string plain(std::string_view name) {
   }
   flush();
   return out;
+}
+
+// The model whose shape a fine-tune has; empty: not known.
+std::string alias_of(std::string_view name) {
+  static const nlohmann::json all = [] {
+    for (const auto& file : embedded::model_files())
+      if (file.path == "data/models/aliases.json") return nlohmann::json::parse(file.text)["aliases"];
+    return nlohmann::json::array();
+  }();
+  std::string lower(name.substr(name.rfind('/') == std::string_view::npos ? 0 : name.rfind('/') + 1));
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const auto& alias : all)
+    if (fnmatch(alias[0].get_ref<const std::string&>().c_str(), lower.c_str(), 0) == 0) return alias[1];
+  return "";
 }
 
 }  // namespace
@@ -57,7 +76,7 @@ std::string catalog_name(std::string_view name) {
   if (wanted.empty()) return "";
   const auto same = [&](const std::string& n) { return plain(n) == wanted; };
   const auto at = std::ranges::find_if(names, same);
-  return at == names.end() ? "" : *at;
+  return at == names.end() ? alias_of(name) : *at;
 }
 
 std::vector<std::string> nearest_names(std::string_view name) {

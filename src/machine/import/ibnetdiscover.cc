@@ -90,15 +90,24 @@ class Parser {
 
   Result<IbFabric> finish() {
     std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> trunks;
+    std::size_t unlisted = 0;
+    std::string first;
     for (const Port& port : ports_) {
       const auto peer = device_.find(port.peer);
-      if (peer == device_.end())
-        return bad_input("{}:{}: a port to '{}', which is not in the file", name_, port.line, port.peer);
+      // Aggregation nodes of SHARP, or a part of a larger fabric's file.
+      if (peer == device_.end()) {
+        if (unlisted++ == 0) first = fmt::format("'{}' in line {}", port.peer, port.line);
+        continue;
+      }
       const std::int32_t own = device_.at(port.device);
       if (!port.of_switch && port.peer.starts_with("S-"))
         fabric_.tree.hosts[static_cast<std::size_t>(own)].ports.push_back(peer->second);
       if (port.of_switch && port.peer.starts_with("S-") && own < peer->second) ++trunks[{own, peer->second}];
     }
+    if (unlisted > 0)
+      fabric_.tree.assumed =
+          fmt::format("{} port{} to devices that the file does not list {} left out, the first to {}", unlisted,
+                      unlisted == 1 ? "" : "s", unlisted == 1 ? "is" : "are", first);
     for (const auto& [ends, count] : trunks) fabric_.tree.trunks.push_back({ends.first, ends.second, count});
     std::erase_if(fabric_.tree.hosts, [](const NetworkTree::Host& h) { return h.ports.empty(); });
     if (fabric_.tree.hosts.empty()) return bad_input("{}:1: no adapter is at a switch", name_);

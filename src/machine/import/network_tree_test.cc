@@ -192,6 +192,14 @@ TEST(Ibnetdiscover, HostsPortsTrunksAndSpeed) {
             "ib.txt:1: a port before any switch or adapter");
 }
 
+TEST(Ibnetdiscover, PortsToDevicesThatAreNotListedAreLeftOutAndSaid) {
+  const std::string text = std::string(kIb) + "\nSwitch\t40 \"S-03\"\t# \"sw3\"\n[1]\t\"H-99\"[1]\t# \"gone HCA-1\"\n";
+  const auto fabric = parse_ibnetdiscover("ib.txt", text);
+  ASSERT_TRUE(fabric) << fabric.error().message;
+  EXPECT_EQ(fabric->tree.hosts.size(), 1u);
+  EXPECT_NE(fabric->tree.assumed.find("does not list"), std::string::npos) << fabric->tree.assumed;
+}
+
 TEST(NetworkTree, HostsOfAFileAreCopiesOfAPreset) {
   const auto tree = parse_slurm("t.conf",
                                 "SwitchName=s0 Nodes=a[0-1]\nSwitchName=s1 Nodes=b[0-1]\n"

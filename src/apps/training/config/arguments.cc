@@ -21,10 +21,14 @@ bool trains(const Words& words) {
                                                 "--per-device-train-batch-size",
                                                 "--model_name_or_path",
                                                 "--finetuning_type",
+                                                "--micro_train_batch_size",
+                                                "--train.micro_batch_size",
+                                                "--max_context_width",
+                                                "actor_rollout_ref.model.path",
                                                 "--train-iters"};
   return std::ranges::any_of(words, [](const std::string& word) {
     return std::ranges::any_of(kMarks, [&](std::string_view mark) {
-      return word == mark || (word.starts_with(mark) && word[mark.size()] == '=');
+      return word == mark || (word.starts_with(mark) && word.size() > mark.size() && word[mark.size()] == '=');
     });
   });
 }

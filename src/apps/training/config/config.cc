@@ -1,12 +1,15 @@
 #include "apps/training/config/config.h"
 
+#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "apps/training/config/formats.h"
 #include "apps/training/config/settings.h"
+#include "apps/training/config/tuning.h"
 #include "apps/training/files.h"
 #include "base/models/model.h"
 #include "base/text.h"
@@ -68,6 +71,7 @@ constexpr std::pair<const char*, const char*> kModelNames[] = {
     {"ffn_hidden_size", "intermediate_size"},
     {"vocab_size", "vocab_size"},
     {"padded_vocab_size", "vocab_size"},
+    {"pad_vocab_size_to", "vocab_size"},
     {"max_position_embeddings", "max_position_embeddings"},
     {"num_experts", "num_experts"},
     {"num_moe_experts", "num_experts"},
@@ -101,7 +105,8 @@ Status read_plan(std::string_view file, const Settings& settings, Config& config
                           "activation_checkpointing.mode"})
     if (const auto value = settings.find(key)) config.recompute = *value;
   if (settings.on("recompute_activations")) config.recompute = "selective";
-  for (const char* key : {"gradient_checkpointing", "activation_checkpointing", "fsdp_activation_checkpointing"})
+  for (const char* key : {"gradient_checkpointing", "activation_checkpointing", "fsdp_activation_checkpointing",
+                          "activations_checkpoint_method", "checkpoint_activations"})
     if (settings.on(key) && config.recompute.empty()) config.recompute = "full";
   if (!config.recompute.empty() && config.recompute != "full" && config.recompute != "none")
     config.recompute = "selective";
@@ -111,53 +116,6 @@ Status read_plan(std::string_view file, const Settings& settings, Config& config
            settings.on("mixed_precision"))
     config.precision = "bf16";
   return {};
-}
-
-// Types of gradients and of the optimizer's state: DeepSpeed's and Megatron-LM's switches.
-void read_state_types(const Settings& settings, Config& config) {
-  const bool half_masters =
-      settings.on("bf16_master_weights_and_grads") || settings.on("fp16_master_weights_and_grads");
-  const bool half_moments = settings.on("bf16_optimizer_states");
-  if (half_masters || settings.on("grad_reduce_in_bf16")) config.numbers.try_emplace("gradient-bytes", 2);
-  if (half_masters || half_moments)
-    config.numbers.try_emplace("optimizer-bytes", (half_masters ? 2 : 4) + (half_moments ? 4 : 8));
-  if (!settings.on("use_precision_aware_optimizer")) return;
-  const auto bytes = [&](const char* key) {
-    const std::string type = settings.find(key).value_or("fp32");
-    return type.find("8") != std::string::npos ? 1 : type.find("16") != std::string::npos ? 2 : 4;
-  };
-  config.numbers.try_emplace("optimizer-bytes",
-                             bytes("main_params_dtype") + bytes("exp_avg_dtype") + bytes("exp_avg_sq_dtype"));
-  config.numbers.try_emplace("gradient-bytes", bytes("main_grads_dtype"));
-}
-
-// Methods that train a part of the weights, and defaults of frameworks that change the step.
-void read_tuning(const Settings& settings, Config& config) {
-  std::string method = key_of(settings.find("finetuning_type").value_or(settings.find("adapter").value_or("")));
-  if (method.empty() && settings.on("use_peft")) method = "lora";
-  if (method.empty() && key_of(settings.find("train_type").value_or("")) == "lora") method = "lora";
-  if (method.empty())
-    for (const char* key : {"lora_rank", "lora_r", "peft.dim", "lora_dim"})
-      if (settings.on(key)) method = "lora";
-  if (method == "lora" && (settings.on("load_in_4bit") || settings.on("quantization_bit"))) method = "qlora";
-  if (config.format == "LLaMA-Factory" && method.empty()) method = "lora";  // its default
-  if (!method.empty() && method != "full" && method != "none" && method != "false")
-    config.tuning = method == "lora" ? "LoRA" : method == "qlora" ? "QLoRA" : method;
-  if (config.tuning.ends_with("LoRA") && config.numbers.try_emplace("lora", 8).second)
-    config.assumed.emplace_back("adapters of rank 8, the default of PEFT and LLaMA-Factory");
-  if (config.format == "LLaMA-Factory" && config.recompute.empty() && !settings.on("disable_gradient_checkpointing")) {
-    config.recompute = "full";
-    config.assumed.emplace_back("recomputing, LLaMA-Factory's default (disable_gradient_checkpointing turns it off)");
-  }
-  const std::string mixed = settings.find("mixed_precision").value_or("");
-  const bool half = settings.on("fp16") || settings.on("fp16.enabled") || mixed == "fp16";
-  if (half && config.precision == "bf16" && !settings.on("bf16"))
-    config.assumed.emplace_back(
-        "fp16 as bf16: matrices have the same rate and size, the scaling of the loss costs nothing");
-  for (const char* key : {"num_processes", "num_machines"})
-    if (const auto value = settings.find(key))
-      config.assumed.push_back(
-          fmt::format("{} {} is not taken: the machine of --on says how many GPUs there are", key, shown(*value)));
 }
 
 // What only one format means.
@@ -204,6 +162,9 @@ std::optional<std::int64_t> vocabulary(const Settings& settings, Config& config)
   const std::string type = settings.find("tokenizer_type").value_or(settings.find("tokenizer.type").value_or(""));
   std::string name = settings.find("tokenizer_model").value_or(settings.find("tokenizer.model").value_or(""));
   if (name.empty() || name.find('$') != std::string::npos) name = type;
+  if ((name.empty() || name == type) &&
+      settings.find("vocab_file").value_or("").find("20B_tokenizer") != std::string::npos)
+    name = "gpt_neox";
   if (name.empty() && settings.has("merge_file")) name = "GPT2BPETokenizer";  // the only one with merges
   std::int64_t size = 0;
   for (const auto& [pattern, count] : known_keys()["vocabularies"].items())
@@ -276,9 +237,12 @@ Status read_model(std::string_view file, const Settings& settings, const ConfigH
     if (open != std::string::npos)
       sizes["first_k_dense_replace"] = std::strtol(layers->c_str() + open + 4, nullptr, 10);
   }
-  sizes["tie_word_embeddings"] =
-      !settings.on("untie_embeddings_and_output_weights") &&
-      !(settings.has("share_embeddings_and_output_weights") && !settings.on("share_embeddings_and_output_weights"));
+  if (settings.has("tie_word_embeddings"))
+    sizes["tie_word_embeddings"] = settings.on("tie_word_embeddings");
+  else
+    sizes["tie_word_embeddings"] =
+        !settings.on("untie_embeddings_and_output_weights") &&
+        !(settings.has("share_embeddings_and_output_weights") && !settings.on("share_embeddings_and_output_weights"));
   if (!sizes.contains("max_position_embeddings") && config.numbers.contains("seq"))
     sizes["max_position_embeddings"] = config.numbers["seq"];
   WEFT_TRY(config.model, parse_model(file, sizes.dump()));
@@ -306,8 +270,19 @@ void name_model(const Settings& settings, Config& config) {
         "hf_assets_path", "pretrained_checkpoint", "tokenizer_path", "function", "model", "model_id_or_path"})
     if (const auto value = settings.find(key); value && value->find("tokenizer") == std::string::npos)
       candidates.push_back(*value);
-  for (const std::string& candidate : candidates)
-    if (config.model_name.empty()) config.model_name = models::catalog_name(candidate);
+  if (config.format == "OLMo-core")
+    for (const auto& [path, value] : settings.all())
+      if (path.ends_with("call") && value.find("TransformerConfig.") != std::string::npos)
+        candidates.insert(candidates.begin(), value.substr(value.rfind('.') + 1));
+  for (std::string candidate : candidates) {
+    // "torchtune.models.llama3.qlora_llama3_8b"
+    if (candidate.starts_with("torchtune.")) candidate.erase(0, candidate.rfind('.') + 1);
+    if (!config.model_name.empty()) continue;
+    config.model_name = models::catalog_name(candidate);
+    const std::string& found = config.model_name;
+    if (!found.empty() && key_of(candidate).find("_vl_") != std::string::npos && found.find("-vl") == std::string::npos)
+      config.assumed.push_back(fmt::format("{} as {}: its vision tower is left out", candidate, found));
+  }
   // A function such as llama3_8b_pretrain_config: without what follows the size.
   if (config.model_name.empty())
     if (auto function = settings.find("function")) {
@@ -347,7 +322,8 @@ struct Recognised {
 
 Result<Recognised> recognised_yaml(std::string_view file, std::string_view text, Config& config) {
   WEFT_TRY(Settings settings, yaml_settings(file, text, config.assumed));
-  std::string format;
+  std::string format = translate(text, settings, config.assumed);
+  if (!format.empty()) return Recognised{std::move(format), std::move(settings)};
   if (settings.has("model._target_") || settings.has("step_scheduler.global_batch_size"))
     format = "Automodel";
   else if (settings.has("base_model") && settings.has("micro_batch_size"))
@@ -369,6 +345,8 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
   const json object = json::parse(text, nullptr, false, true);
   if (object.is_object()) {
     WEFT_TRY(Settings settings, json_settings(file, text));
+    if (std::string format = translate(text, settings, config.assumed); !format.empty())
+      return Recognised{std::move(format), std::move(settings)};
     if (settings.has("per_device_train_batch_size")) return Recognised{"TrainingArguments", std::move(settings)};
     if (!settings.has("train_batch_size") && !settings.has("train_micro_batch_size_per_gpu") &&
         !settings.has("zero_optimization.stage"))
@@ -377,6 +355,8 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
   }
   if (file.ends_with(".py") || (contains(text, "def ") && contains(text, "import "))) {
     WEFT_TRY(Settings settings, python_settings(file, text, hints.function));
+    if (std::string format = translate(text, settings, config.assumed); !format.empty())
+      return Recognised{std::move(format), std::move(settings)};
     const bool titan = contains(text, "torchtitan") || settings.has("training.local_batch_size");
     return Recognised{titan ? "torchtitan" : "Python recipe", std::move(settings)};
   }
@@ -384,8 +364,8 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
     WEFT_TRY(Settings settings, toml_settings(file, text));
     return Recognised{"torchtitan", std::move(settings)};
   }
-  const bool script =
-      file.ends_with(".sh") || file.ends_with(".slurm") || file.ends_with(".sbatch") || text.starts_with("#!");
+  const bool script = contains(text, "actor_rollout_ref.model.path=") || file.ends_with(".sh") ||
+                      file.ends_with(".slurm") || file.ends_with(".sbatch") || text.starts_with("#!");
   const bool arguments = contains(text, "--num-layers") || contains(text, "--tensor-model-parallel-size") ||
                          contains(text, "--per_device_train_batch_size") || contains(text, "--model_name_or_path") ||
                          contains(text, "--micro-batch-size");
@@ -396,6 +376,8 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
   }
   if (script || arguments) {
     Settings settings = shell_settings(std::string(file), text, config.assumed);
+    if (std::string format = translate(text, settings, config.assumed); !format.empty())
+      return Recognised{std::move(format), std::move(settings)};
     const bool megatron =
         settings.has("num_layers") || settings.has("tensor_model_parallel_size") || settings.has("micro_batch_size");
     if (!settings.all().empty() && (megatron || settings.has("per_device_train_batch_size") ||
@@ -404,9 +386,9 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
   }
   return bad_input(
       "{}: neither arguments of Megatron-LM or of Hugging Face's Trainer nor a file of NeMo, Automodel, torchtitan, "
-      "LLaMA-Factory, "
-      "axolotl, accelerate or DeepSpeed",
-      file);
+      "LLaMA-Factory, axolotl, accelerate, DeepSpeed, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, LLM Foundry, verl, "
+      "NeMo-RL or OpenRLHF{}{}",
+      file, config.assumed.empty() ? "" : "; ", fmt::join(config.assumed, ", "));
 }
 
 }  // namespace

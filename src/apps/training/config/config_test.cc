@@ -103,7 +103,8 @@ TEST(Config, WhatCannotBeUnderstoodIsNamedWithItsFile) {
   EXPECT_EQ(
       message("hello"),
       "x: neither arguments of Megatron-LM or of Hugging Face's Trainer nor a file of NeMo, Automodel, torchtitan, "
-      "LLaMA-Factory, axolotl, accelerate or DeepSpeed");
+      "LLaMA-Factory, axolotl, accelerate, DeepSpeed, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, LLM Foundry, verl, "
+      "NeMo-RL or OpenRLHF");
   EXPECT_EQ(message("{}"), "x: JSON without train_batch_size or zero_optimization is no file of DeepSpeed");
   EXPECT_EQ(message("--tensor-model-parallel-size four"), "x: tensor_model_parallel_size: four is no count");
   EXPECT_EQ(message("--num-layers 4 --hidden-size 64 --num-attention-heads 4"),
@@ -366,6 +367,20 @@ TEST(Config, AModelMayBeNamedByTheShortestKey) {
             models::catalog_name("Qwen/Qwen3-8B"));
   EXPECT_EQ(parsed("v1.yaml", "model: Qwen/Qwen3-8B\ncutoff_len: 512\nmicro_batch_size: 1\n").model_name,
             models::catalog_name("Qwen/Qwen3-8B"));
+}
+
+TEST(Config, WhatMayBeMissingStandsInTheRefusal) {
+  const auto alone = parse_config("f.sh", "#!/bin/bash\nPP=2\n. `pwd`/SIZES.sh\n");
+  ASSERT_FALSE(alone);
+  EXPECT_NE(alone.error().message.find("SIZES.sh"), std::string::npos) << alone.error().message;
+}
+
+TEST(Config, TheOldSwitchesOfRecomputingCount) {
+  const Config config = *parse_config("f.sh",
+                                      "#!/bin/bash\npython pretrain_gpt.py --num-layers 4 --hidden-size 512 "
+                                      "--num-attention-heads 8 --seq-length 512 --merge-file m.txt "
+                                      "--activations-checkpoint-method uniform\n");
+  EXPECT_EQ(config.recompute, "full");
 }
 
 }  // namespace

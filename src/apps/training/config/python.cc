@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 
 #include "apps/training/config/settings.h"
 #include "base/text.h"
@@ -98,6 +99,16 @@ using Kind = Token::Kind;
 class Reader {
  public:
   explicit Reader(std::string_view text) : tokens_(Lexer(text).tokens()) {
+    // SEQUENCE_LENGTH = 4096, and 8 * 1024, of the file itself.
+    for (std::size_t i = 0; i + 4 < tokens_.size(); ++i) {
+      if (tokens_[i].kind != Kind::kLine || tokens_[i].indent != 0 || tokens_[i + 1].kind != Kind::kName ||
+          tokens_[i + 2].text != "=")
+        continue;
+      if (tokens_[i + 3].kind == Kind::kLiteral && tokens_[i + 4].kind == Kind::kLine)
+        constants_.emplace(tokens_[i + 1].text, tokens_[i + 3].text);
+      else if (const auto product = product_at(i + 3, Settings()))
+        constants_.emplace(tokens_[i + 1].text, std::to_string(*product));
+    }
     for (std::size_t i = 0; i + 2 < tokens_.size(); ++i)
       if (tokens_[i].kind == Kind::kLine && tokens_[i + 1].text == "def" && tokens_[i + 2].kind == Kind::kName) {
         std::size_t end = i + 3;
@@ -149,7 +160,13 @@ class Reader {
                  i > from && tokens_[i - 1].text != "def") {
         read(t.text, settings, depth + 1);
       } else if (t.kind == Kind::kName && i + 1 < to) {
+        // TransformerActivationCheckpointingConfig(TransformerActivationCheckpointingMode.full)
+        if (tokens_[i - (i > from ? 1 : 0)].text == "(" && !path.empty() && !path.back().empty() &&
+            tokens_[i + 1].text == ")" && t.text.find('.') != std::string::npos)
+          value(joined(path, "argument"), i, settings);
         // An element of a list that is made by a call: converters=[Float8LinearConverter.Config(…)].
+        // TransformerConfig.olmo2_13B(…) of OLMo-core: the constructor is the model's name.
+        if (tokens_[i + 1].text == "(" && t.text.starts_with("TransformerConfig.")) settings.set("model_call", t.text);
         if (tokens_[i + 1].text == "(" && i > from && tokens_[i - 1].text == "[")
           settings.set(joined(path, "call"), t.text);
         std::size_t at = i + 1;
@@ -176,18 +193,50 @@ class Reader {
     if (tokens_[at].text == "-") sign = "-", ++at;
     const Token& t = tokens_[at];
     const std::string_view after = tokens_[at + (t.kind == Kind::kEnd ? 0 : 1)].text;
-    // Products of numbers are written so: 4 * 8192.
-    if (t.kind == Kind::kLiteral && (after == "*") && tokens_[at + 2].kind == Kind::kLiteral) {
-      const auto a = parse_integer("", t.text, 0, 1 << 30), b = parse_integer("", tokens_[at + 2].text, 0, 1 << 30);
-      if (a && b) settings.set(path, std::to_string(*a * *b));
+    // "opts.sequence_length or 4096": what only the caller knows, and what holds without it.
+    if (t.kind == Kind::kName && after == "or" && !settings.find(key_of(t.text))) return value(path, at + 2, settings);
+    if (const auto product = product_at(at, settings)) {
+      settings.set(path, sign + std::to_string(*product));
+    } else if (t.kind == Kind::kName && constants_.contains(t.text)) {
+      settings.set(path, constants_.at(t.text));
     } else if (t.kind == Kind::kLiteral) {
       settings.set(path, sign + t.text);
     } else if (t.kind == Kind::kName && after == "(") {
       settings.set(path + ".call", t.text);  // activation_checkpoint=FullAC.Config()
     } else if (t.kind == Kind::kName && after != "(" && t.text.starts_with("torch.")) {
       settings.set(path, t.text);  // torch.bfloat16
-    } else if (t.kind == Kind::kName && after != "(" && t.text.find('.') != std::string::npos) {
-      if (const auto other = settings.find(key_of(t.text))) settings.set(path, *other);  // cfg.model.seq_length
+    } else if (t.kind == Kind::kName && after != "(") {
+      // cfg.model.seq_length, or a name of the same function; DataParallelType.hsdp is a word of an enumeration.
+      const std::size_t dot = t.text.rfind('.');
+      if (const auto other = settings.find(key_of(t.text)))
+        settings.set(path, *other);
+      else if (dot != std::string::npos && std::isupper(static_cast<unsigned char>(t.text[0])) != 0)
+        settings.set(path, t.text.substr(dot + 1));
+    }
+  }
+  // A product of numbers and of names that are known, two at least: 4 * 8192, 2048 * SEQUENCE_LENGTH.
+  std::optional<std::int64_t> product_at(std::size_t at, const Settings& settings) const {
+    std::int64_t product = 1;
+    for (int factors = 1;; ++factors) {
+      const Token& t = tokens_[at];
+      std::string text = t.text;
+      if (t.kind == Kind::kName) {
+        const auto known = constants_.find(t.text);
+        text = known != constants_.end() ? known->second : settings.find(key_of(t.text)).value_or("");
+      } else if (t.kind != Kind::kLiteral) {
+        return std::nullopt;
+      }
+      std::erase(text, '_');
+      const auto factor = parse_integer("", text, 0, 1 << 30);
+      if (!factor || (*factor > 0 && product > (std::int64_t{1} << 40) / *factor)) return std::nullopt;
+      product *= *factor;
+      const Token& after = tokens_[at + 1];
+      if (after.text != "*" || tokens_[at + 2].text == "*") {
+        const bool ends =
+            after.kind != Kind::kSign || std::string_view(",)]}").find(after.text) != std::string_view::npos;
+        return factors > 1 && ends ? std::optional(product) : std::nullopt;
+      }
+      at += 2;
     }
   }
   static std::string joined(const std::vector<std::string>& path, const std::string& last) {
@@ -200,6 +249,7 @@ class Reader {
   std::vector<Token> tokens_;
   std::map<std::string, std::pair<std::size_t, std::size_t>> functions_;
   std::vector<std::string> order_;
+  std::map<std::string, std::string> constants_;
 };
 
 }  // namespace

@@ -134,6 +134,9 @@ class Composition {
   Status add_document(const std::filesystem::path& file, const YAML::Node& document, const std::string& package,
                       int depth) {
     const YAML::Node defaults = document.IsMap() ? document["defaults"] : YAML::Node();
+    // NeMo-RL's own form: the path of the file that this one changes.
+    if (defaults && defaults.IsScalar() && defaults.Scalar().find(".y") != std::string::npos)
+      WEFT_CHECK(include(file, defaults.Scalar(), "", package, depth));
     if (!defaults || !defaults.IsSequence()) {
       flatten(document, package, 0, settings_);
       return {};

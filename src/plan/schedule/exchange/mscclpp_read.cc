@@ -1,50 +1,27 @@
 #include "plan/schedule/exchange/mscclpp_read.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
+#include "plan/schedule/exchange/mscclpp_cells.h"
+#include "plan/schedule/exchange/mscclpp_lanes.h"
 #include "plan/schedule/exchange/place.h"
 
 namespace weft::schedule {
 namespace {
 
 using nlohmann::json;
-using Where = std::tuple<Rank, Buffer, ChunkId>;  // a rank's slot or chunk
+using namespace mscclpp;
 
-constexpr int kMostParts = 64;  // thread blocks of a group
-
-std::int64_t number(const json& object, const char* key, std::int64_t otherwise) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_number_integer() ? at->get<std::int64_t>() : otherwise;
-}
-std::string word(const json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
-}
-const json& list(const json& object, const char* key) {
-  static const json none = json::array();
-  const auto at = object.find(key);
-  return at != object.end() && at->is_array() ? *at : none;
-}
-
-// One operation of one thread block, as it stands in the file; bodies of pipelines are taken in place.
-struct Op {
-  const json* op = nullptr;
-  Rank gpu = 0;
-  int block = 0, number = 0;
-};
-
-class PlanReader {
+class PlanReader : private PlanCells {
  public:
-  explicit PlanReader(std::string_view name) : file_(name) {}
+  explicit PlanReader(std::string_view name) : PlanCells(name) {}
 
   Result<Document> run(const json& root) {
-    WEFT_CHECK(read_head(root));
-    for (const json& gpu : list(root, "gpus")) gpus_.push_back(&gpu);
-    WEFT_CHECK(read_sizes());
+    WEFT_CHECK(read_sizes(root));
     for (std::size_t g = 0; g < gpus_.size(); ++g) {
       int block = 0;
       for (const json& tb : list(*gpus_[g], "threadblocks")) {
@@ -54,6 +31,7 @@ class PlanReader {
     }
     if (static_cast<std::int64_t>(ops_.size()) > limits::kMoves)
       return bad_input("{}: more operations than are read", file_);
+    WEFT_CHECK(find_channels());
     WEFT_CHECK(find_packets());
     WEFT_CHECK(make_strands());
     for (const Op& op : ops_) {
@@ -68,70 +46,6 @@ class PlanReader {
   }
 
  private:
-  Schedule& schedule() { return document_.schedule; }
-  Shape& shape() { return document_.schedule.shape; }
-
-  Status read_head(const json& root) {
-    document_.name = word(root, "name");
-    if (document_.name.empty()) document_.name = "plan";
-    const auto collective = parse_collective(word(root, "collective"));
-    if (!collective) return bad_input("{}: {}", file_, collective.error().message);
-    shape().collective = *collective;
-    if (!alike(*collective) || rooted(*collective) || *collective == Collective::kBarrier)
-      return bad_input("{}: plans of {} are not read", file_, weft::schedule::name(*collective));
-    const auto in_place = root.find("inplace");
-    document_.in_place = in_place != root.end() && in_place->is_boolean() && in_place->get<bool>();
-    document_.out_of_place = !document_.in_place;
-    return {};
-  }
-
-  Status read_sizes() {
-    const auto ranks = static_cast<std::int64_t>(gpus_.size());
-    if (ranks < 1 || ranks > limits::kRanks)
-      return bad_input("{}: {} gpus; 1 to {} are read", file_, ranks, limits::kRanks);
-    shape().ranks = static_cast<Rank>(ranks);
-    std::int64_t lanes = 1, scratch = 0, input = 0, output = 0;
-    for (const json* gpu : gpus_) {
-      if (!gpu->is_object()) return bad_input("{}: a gpu that is no object", file_);
-      lanes = std::max(lanes, static_cast<std::int64_t>(list(*gpu, "threadblocks").size()));
-      scratch = std::max(scratch, number(*gpu, "scratch_chunks", 0));
-      input = std::max(input, number(*gpu, "input_chunks", 0));
-      output = std::max(output, number(*gpu, "output_chunks", 0));
-      for (const json& tb : list(*gpu, "threadblocks")) find_parts(list(tb, "ops"), 0);
-    }
-    if (parts_ > kMostParts) return bad_input("{}: thread block groups of more than {}", file_, kMostParts);
-    if (lanes > limits::kLanes)
-      return bad_input("{}: {} thread blocks; at most {} are read", file_, lanes, limits::kLanes);
-    const auto all = blocks(shape().collective, shape().ranks);
-    // A buffer's chunks follow from what a rank holds of the message.
-    const auto held_in = held_blocks(shape(), Buffer::kIn, 0).count,
-               held_out = held_blocks(shape(), Buffer::kOut, 0).count;
-    std::int64_t each = 0;
-    if (input > 0 && held_in > 0 && input % held_in == 0) each = input / held_in;
-    if (each == 0 && output > 0 && held_out > 0 && output % held_out == 0) each = output / held_out;
-    if (each < 1 || each > limits::kCells)
-      return bad_input("{}: input_chunks {} and output_chunks {} fit no {} of {} gpus", file_, input, output,
-                       weft::schedule::name(shape().collective), ranks);
-    shape().chunks = each * all * parts_;
-    if (scratch < 0 || scratch > limits::kCells) return bad_input("{}: scratch_chunks {}", file_, scratch);
-    schedule().scratch = static_cast<int>(scratch) * parts_;
-    schedule().lanes = static_cast<int>(lanes);
-    WEFT_CHECK(check_size(ranks, lanes, shape().chunks, schedule().scratch, 0));
-    return {};
-  }
-
-  // Chunks are cut so that each thread block of a group has whole ones.
-  void find_parts(const json& ops, int depth) {
-    for (const json& op : ops) {
-      if (!op.is_object()) continue;
-      const auto group = op.find("tbg_info");
-      if (group != op.end() && group->is_object())
-        parts_ = std::lcm(parts_, std::clamp<std::int64_t>(number(*group, "tbg_size", 1), 1, kMostParts));
-      parts_ = std::min<std::int64_t>(parts_, kMostParts + 1);
-      if (depth < 2) find_parts(list(op, "ops"), depth + 1);
-    }
-  }
-
   Status flatten(const json& ops, Rank gpu, int block, int& count, int depth) {
     for (const json& op : ops) {
       if (!op.is_object()) return bad_input("{}: gpu {} tb {}: an operation that is no object", file_, gpu, block);
@@ -150,111 +64,6 @@ class PlanReader {
       if (name == "sem_acquire") semaphores(acquires_);
     }
     return {};
-  }
-
-  const json& block_of(const Op& op) const {
-    return list(*gpus_[static_cast<std::size_t>(op.gpu)], "threadblocks")[static_cast<std::size_t>(op.block)];
-  }
-
-  // The gpu's channels of a type, and the numbers of them that the thread block uses.
-  const json* channels_of(Rank gpu, const std::string& type) const {
-    for (const json& channels : list(*gpus_[static_cast<std::size_t>(gpu)], "channels"))
-      if (word(channels, "channel_type") == type) return &channels;
-    return nullptr;
-  }
-  Result<std::int64_t> channel(const Op& op, const std::string& type, std::int64_t index) const {
-    for (const json& own : list(block_of(op), "channels"))
-      if (word(own, "channel_type") == type) {
-        const json& ids = list(own, "channel_ids");
-        if (index >= 0 && index < static_cast<std::int64_t>(ids.size()) &&
-            ids[static_cast<std::size_t>(index)].is_number_integer())
-          return ids[static_cast<std::size_t>(index)].get<std::int64_t>();
-      }
-    return bad_input("there is no {} channel {}", type, index);
-  }
-
-  // The peer of a memory channel. Its other end has to be a thread block of the same number.
-  Result<Rank> peer_of(const Op& op, std::int64_t index) {
-    WEFT_TRY(const std::int64_t id, channel(op, "memory", index));
-    const auto ends = [&](Rank gpu) -> const json& {
-      const json* all = channels_of(gpu, "memory");
-      static const json none = json::array();
-      return all == nullptr ? none : list(*all, "connected_to");
-    };
-    const json& own = ends(op.gpu);
-    if (id < 0 || id >= static_cast<std::int64_t>(own.size()) || !own[static_cast<std::size_t>(id)].is_number_integer())
-      return bad_input("memory channel {} leads nowhere", id);
-    const auto peer = own[static_cast<std::size_t>(id)].get<std::int64_t>();
-    if (peer < 0 || peer >= shape().ranks || peer == op.gpu)
-      return bad_input("memory channel {} leads to {}", id, peer);
-    std::int64_t nth = 0, other = -1;
-    for (std::int64_t i = 0; i < id; ++i) nth += own[static_cast<std::size_t>(i)] == peer ? 1 : 0;
-    const json& theirs = ends(static_cast<Rank>(peer));
-    for (std::size_t i = 0; i < theirs.size() && other < 0; ++i)
-      if (theirs[i] == op.gpu && nth-- == 0) other = static_cast<std::int64_t>(i);
-    int block = 0;
-    for (const json& tb : list(*gpus_[static_cast<std::size_t>(peer)], "threadblocks")) {
-      for (const json& used : list(tb, "channels"))
-        if (word(used, "channel_type") == "memory")
-          for (const json& one : list(used, "channel_ids"))
-            if (one == other && block == op.block) return static_cast<Rank>(peer);
-      ++block;
-    }
-    return bad_input("memory channel {} joins thread block {} with one of another number of gpu {}", id, op.block,
-                     peer);
-  }
-
-  // What of a buffer's reference one thread block handles: [first, first + count) in parts of chunks.
-  std::pair<std::int64_t, std::int64_t> range(const Op& op, const json& reference) const {
-    const std::int64_t index = number(reference, "index", -1), size = number(reference, "size", 1);
-    std::int64_t of = 1, part = 0;
-    if (const auto group = op.op->find("tbg_info"); group != op.op->end() && group->is_object())
-      of = std::max<std::int64_t>(1, number(*group, "tbg_size", 1)), part = number(*group, "tb_id", 0);
-    if (index < 0 || size < 1 || index > limits::kCells || size > limits::kCells || part < 0 || part >= of)
-      return {-1, 0};
-    const std::int64_t count = size * parts_ / of;
-    return {index * parts_ + part * count, count};
-  }
-
-  // The place that a reference names at its i-th part.
-  Result<Where> place(const Op& op, const json& reference, std::int64_t i) const {
-    Rank rank = op.gpu;
-    std::string type = word(reference, "type");
-    if (reference.contains("buffer_id")) {
-      const std::int64_t index = number(reference, "buffer_id", -1);
-      const json* ids = nullptr;
-      for (const json& used : list(block_of(op), "remote_buffer_refs"))
-        if (word(used, "access_channel_type") == "memory") ids = &list(used, "remote_buffer_ids");
-      const json& all = list(*gpus_[static_cast<std::size_t>(op.gpu)], "remote_buffers");
-      if (ids == nullptr || index < 0 || index >= static_cast<std::int64_t>(ids->size()))
-        return bad_input("there is no remote buffer {}", index);
-      const json& id = (*ids)[static_cast<std::size_t>(index)];
-      if (!id.is_number_unsigned() || id.get<std::size_t>() >= all.size())
-        return bad_input("there is no remote buffer {}", index);
-      const json& remote = all[id.get<std::size_t>()];
-      const std::int64_t peer = number(remote, "rank", -1);
-      if (peer < 0 || peer >= document_.schedule.shape.ranks)
-        return bad_input("remote buffer {} is of rank {}", index, peer);
-      rank = static_cast<Rank>(peer), type = word(remote, "type");
-    }
-    return cell(op, rank, type, reference, i);
-  }
-
-  Result<Where> cell(const Op& op, Rank rank, const std::string& type, const json& reference, std::int64_t i) const {
-    const auto [first, count] = range(op, reference);
-    if (first < 0 || i >= count) return bad_input("a reference without index and size");
-    const std::int64_t at = first + i;
-    if (type == "s") {
-      if (at >= document_.schedule.scratch)
-        return bad_input("scratch {} of {}", at / parts_, document_.schedule.scratch / parts_);
-      return Where{rank, Buffer::kScratch, at};
-    }
-    if (type != "i" && type != "o") return bad_input("buffer '{}' is none of i, o, s", type);
-    const Buffer buffer = type == "i" ? Buffer::kIn : Buffer::kOut;
-    const Shape& s = document_.schedule.shape;
-    if (at >= chunks_held(s, buffer, rank))
-      return bad_input("{} {} of {}", type, at / parts_, chunks_held(s, buffer, rank) / parts_);
-    return Where{rank, buffer, chunk_at(s, buffer, rank, static_cast<int>(at))};
   }
 
   static bool writes_packets(const std::string& name) {
@@ -290,7 +99,49 @@ class PlanReader {
     return {};
   }
 
-  std::vector<Step>& strand(const Op& op) { return schedule().strand(op.gpu, op.block); }
+  // Which thread blocks signal and wait on each channel.
+  Status find_channels() {
+    channels_.connect(gpus_);
+    for (const Op& op : ops_) {
+      const std::string name = word(*op.op, "name");
+      const bool signals = name.ends_with("signal");
+      if ((!signals && !name.ends_with("wait")) || word(*op.op, "channel_type") != "memory") continue;
+      for (const json& index : list(*op.op, "channel_ids")) {
+        const auto id = index.is_number_integer() ? channel(op, "memory", index.get<std::int64_t>())
+                                                  : Result<std::int64_t>(bad_input("a channel that is no number"));
+        if (!id) return bad_input("{}: gpu {} tb {} op {}: {}", file_, op.gpu, op.block, op.number, id.error().message);
+        signals ? channels_.signals(op.gpu, op.block, *id) : channels_.waits(op.gpu, op.block, *id);
+      }
+    }
+    if (const Status done = channels_.assign(); !done) return bad_input("{}: {}", file_, done.error().message);
+    schedule().lanes = channels_.lanes();
+    if (schedule().lanes > limits::kLanes)
+      return bad_input("{}: {} lanes of thread blocks and of their signals; at most {} are read", file_,
+                       schedule().lanes, limits::kLanes);
+    return {};
+  }
+
+  int lane(const Op& op) const { return channels_.lane_of(op.gpu, op.block); }
+  std::vector<Step>& strand(const Op& op) { return schedule().strand(op.gpu, lane(op)); }
+
+  // A signal or a wait, in the lane of the two thread blocks that it joins.
+  Status across(const Op& op, std::int64_t index, bool signals) {
+    WEFT_TRY(const std::int64_t id, channel(op, "memory", index));
+    WEFT_TRY(const auto other, channels_.other_end(op.gpu, id));
+    const int own = lane(op), shared = signals ? channels_.lane_of_signal(op.gpu, op.block, id)
+                                               : channels_.lane_of_wait(op.gpu, op.block, id);
+    auto& steps = schedule().strand(op.gpu, shared);
+    const auto before = static_cast<std::int32_t>(strand(op).size());
+    steps.push_back(signals ? signal(other.first) : wait(other.first));
+    if (shared == own) return {};
+    const auto mine = static_cast<std::int32_t>(steps.size()) - 1;
+    const auto strand_of = [&](int l) { return op.gpu * schedule().lanes + l; };
+    if (!signals)
+      shared_.push_back({strand_of(own), before, shared, mine});
+    else if (before > 0)
+      shared_.push_back({strand_of(shared), mine, own, before - 1});
+    return {};
+  }
 
   // Each pair of thread blocks that exchange packets has a connection of its own.
   Result<Operand> packet(const Where& where, Rank peer) {
@@ -350,13 +201,22 @@ class PlanReader {
       schedule().orders.push_back({strand, static_cast<std::int32_t>(begin.step), end->second.lane,
                                    static_cast<std::int32_t>(end->second.step)});
     }
+    for (const auto& [key, blocks] : barriers_)
+      for (const Meeting& waits : blocks)
+        for (const Meeting& before : blocks)
+          if (before.lane != waits.lane && before.step > 0)
+            shared_.push_back({std::get<0>(key) * schedule().lanes + waits.lane, static_cast<std::int32_t>(waits.step),
+                               before.lane, static_cast<std::int32_t>(before.step) - 1});
+    for (const auto& order : shared_)
+      if (order.step < static_cast<std::int32_t>(schedule().strands[static_cast<std::size_t>(order.strand)].size()))
+        schedule().orders.push_back(order);
     std::ranges::sort(schedule().orders);
     const auto [first, last] = std::ranges::unique(schedule().orders);
     schedule().orders.erase(first, last);
   }
   void note(const Op& op, int kind, std::int64_t what, std::int64_t nth, bool begins) {
     const auto steps = static_cast<std::int64_t>(strand(op).size());
-    (begins ? begins_ : ends_)[{op.gpu, kind, what, nth}] = {op.block, begins ? steps : steps - 1};
+    (begins ? begins_ : ends_)[{op.gpu, kind, what, nth}] = {lane(op), begins ? steps : steps - 1};
   }
 
   // A packet that another thread block of the same gpu reads or has written.
@@ -377,17 +237,26 @@ class PlanReader {
         return bad_input("'{}' on a {} channel is not read", name, word(*op.op, "channel_type"));
       for (const json& index : list(*op.op, "channel_ids")) {
         if (!index.is_number_integer()) return bad_input("a channel that is no number");
-        WEFT_TRY(const Rank peer, peer_of(op, index.get<std::int64_t>()));
-        strand(op).push_back(name.ends_with("signal") ? signal(peer) : wait(peer));
+        WEFT_CHECK(across(op, index.get<std::int64_t>(), name.ends_with("signal")));
       }
       return {};
     }
     if (name == "sem_acquire" || name == "sem_release") return semaphore(op, name == "sem_acquire");
-    if (name == "glres") return through_switch(op);
+    if (name == "barrier") return barrier(op);
+    if (name == "glres" || name == "gstore") return through_switch(op, name == "gstore");
     for (const char* known : {"copy", "put", "get", "res", "rres", "rre", "re", "ppkt", "upkt", "cpkt", "rppkt",
                               "respkt", "recspkt", "recpkt"})
       if (name == known) return moves(op);
     return bad_input("operation '{}' is not read", name);
+  }
+
+  // Thread blocks of one gpu: what comes behind waits for what each of the others did before.
+  Status barrier(const Op& op) {
+    const std::int64_t id = number(*op.op, "barrier_id", -1);
+    if (id < 0) return bad_input("a barrier without a number");
+    const auto nth = reached_[{op.gpu, id, op.block}]++;
+    barriers_[{op.gpu, id, nth}].push_back({lane(op), static_cast<std::int64_t>(strand(op).size())});
+    return {};
   }
 
   Status semaphore(const Op& op, bool acquire) {
@@ -416,33 +285,22 @@ class PlanReader {
     return {};
   }
 
-  Status through_switch(const Op& op) {
+  Status through_switch(const Op& op, bool store) {
     const json& sources = list(*op.op, "src_buff");
     const json& targets = list(*op.op, "dst_buff");
-    if (sources.size() != 1 || targets.size() != 1) return bad_input("glres with {} sources", sources.size());
-    const std::int64_t index = number(sources[0], "switch_channel_id", 0);
+    if (sources.size() != 1 || targets.size() != 1)
+      return bad_input("{} with {} sources", word(*op.op, "name"), sources.size());
+    const std::int64_t index = number(store ? targets[0] : sources[0], "switch_channel_id", 0);
     WEFT_TRY(const std::int64_t id, channel(op, "switch", index));
-    const json* all = channels_of(op.gpu, "switch");
-    const json& groups = all == nullptr ? list(json(), "") : list(*all, "rank_groups");
-    if (id < 0 || id >= static_cast<std::int64_t>(groups.size())) return bad_input("there is no switch channel {}", id);
-    std::vector<std::int64_t> ranks;
-    for (const json& rank : list(groups[static_cast<std::size_t>(id)], "ranks"))
-      if (rank.is_number_integer()) ranks.push_back(rank.get<std::int64_t>());
-    if (ranks.size() < 2) return bad_input("a switch channel of {} ranks", ranks.size());
-    const Group group{static_cast<Rank>(ranks[0]), static_cast<Rank>(ranks.size()),
-                      static_cast<Rank>(ranks[1] - ranks[0])};
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-      if (ranks[i] < 0 || ranks[i] >= shape().ranks || ranks[i] != group.member(static_cast<Rank>(i)) ||
-          group.stride < 1)
-        return bad_input("a switch channel of ranks in unequal distances");
-    std::string type = word(*all, "buffer_type");
-    if (type.empty()) type = word(*all, "buff");
+    WEFT_TRY(const Switch through, switch_of(op, id));
+    const auto& [group, type] = through;
     for (std::int64_t i = 0; i < range(op, sources[0]).second; ++i) {
-      WEFT_TRY(const Where from, cell(op, op.gpu, type, sources[0], i));
+      WEFT_TRY(const Where from, cell(op, op.gpu, store ? word(sources[0], "type") : type, sources[0], i));
       WEFT_TRY(const Where to, cell(op, op.gpu, type, targets[0], i));
       WEFT_TRY(const Operand source, operand(op, from, true));
       WEFT_TRY(const Operand target, operand(op, to, false));
-      strand(op).push_back(move(chunk_of(from, to), {everywhere(group, source)}, {everywhere(group, target)}));
+      strand(op).push_back(
+          move(chunk_of(from, to), {store ? source : everywhere(group, source)}, {everywhere(group, target)}));
       ++moves_;
     }
     return {};
@@ -464,23 +322,39 @@ class PlanReader {
   Status moves(const Op& op) {
     const json& sources = list(*op.op, "src_buff");
     const json& targets = list(*op.op, "dst_buff");
-    if (sources.empty() || targets.empty())
-      return bad_input("'{}' without a source or a destination", word(*op.op, "name"));
-    const std::int64_t count = range(op, sources[0]).second;
-    for (const json* side : {&sources, &targets})
-      for (const json& reference : *side)
-        if (range(op, reference).second != count) return bad_input("sizes of '{}' differ", word(*op.op, "name"));
+    const std::string name = word(*op.op, "name");
+    if (sources.empty() || targets.empty()) return bad_input("'{}' without a source or a destination", name);
+    const auto all = [](const json& side) {
+      std::vector<const json*> references;
+      for (const json& reference : side) references.push_back(&reference);
+      return references;
+    };
+    // Transfers with as many sources as destinations are pairs; what reduces sums its sources.
+    bool pairs = sources.size() > 1 && sources.size() == targets.size();
+    pairs = pairs && std::ranges::any_of(std::array{"put", "ppkt", "copy", "cpkt", "get", "upkt", "rppkt"},
+                                         [&](const char* one) { return name == one; });
+    if (!pairs) return moves_of(op, all(sources), all(targets));
+    for (std::size_t i = 0; i < sources.size(); ++i) WEFT_CHECK(moves_of(op, {&sources[i]}, {&targets[i]}));
+    return {};
+  }
+
+  Status moves_of(const Op& op, const std::vector<const json*>& sources, const std::vector<const json*>& targets) {
+    const std::int64_t count = range(op, *sources[0]).second;
+    for (const auto* side : {&sources, &targets})
+      for (const json* reference : *side)
+        if (range(op, *reference).second != count) return bad_input("sizes of '{}' differ", word(*op.op, "name"));
     for (std::int64_t i = 0; i < count && moves_ <= limits::kMoves; ++i, ++moves_) {
       Operands from, to;
       std::vector<Where> read, written;
-      for (const json& reference : sources) {
-        WEFT_TRY(const Where where, place(op, reference, i));
+      for (const json* reference : sources) {
+        WEFT_TRY(const Where where, place(op, *reference, i));
         read.push_back(where);
         WEFT_TRY(const Operand one, operand(op, where, true));
         from.push_back(one);
       }
-      for (const json& reference : targets) {
-        WEFT_TRY(const Where where, place(op, reference, i));
+      for (const json* reference : targets) {
+        WEFT_TRY(const Where at, place(op, *reference, i));
+        const Where where = as_written(at);
         written.push_back(where);
         WEFT_TRY(const Operand one, operand(op, where, false));
         to.push_back(one);
@@ -492,16 +366,17 @@ class PlanReader {
     return {};
   }
 
-  std::string file_;
-  Document document_;
-  std::vector<const json*> gpus_;
   std::vector<Op> ops_;
-  std::int64_t parts_ = 1, moves_ = 0;
+  std::int64_t moves_ = 0;
   std::map<Where, std::pair<Rank, int>> writers_, readers_;  // of packets: gpu and thread block
   std::map<std::pair<Rank, Rank>, std::map<std::tuple<std::pair<Rank, int>, std::pair<Rank, int>>, int>> connections_;
   std::map<std::pair<Rank, std::int64_t>, std::vector<int>> releases_, acquires_;  // thread blocks, per semaphore
   std::map<std::pair<Rank, std::int64_t>, std::int64_t> released_, acquired_;
   std::map<Where, ChunkId> in_slot_;
+  ChannelLanes channels_;
+  std::vector<Order> shared_;  // between a thread block's lane and that of its signals
+  std::map<std::tuple<Rank, std::int64_t, int>, std::int64_t> reached_;  // barriers of a gpu, per thread block
+  std::map<std::tuple<Rank, std::int64_t, std::int64_t>, std::vector<Meeting>> barriers_;  // gpu, number, which time
   // By gpu, kind (0: packet, 1: semaphore), which of them, and the number of its use.
   std::map<std::tuple<Rank, int, std::int64_t, std::int64_t>, Meeting> begins_, ends_;
 };

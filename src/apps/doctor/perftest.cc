@@ -1,0 +1,98 @@
+#include "apps/doctor/perftest.h"
+
+#include <algorithm>
+
+#include "apps/doctor/cells.h"
+#include "base/job_text.h"
+
+namespace weft::doctor {
+namespace {
+
+constexpr double kMebi = 1048576;  // perftest's "MB/sec" counts MiB
+
+std::vector<std::string_view> words_of(std::string_view line) {
+  std::vector<std::string_view> words;
+  for (std::size_t at = line.find_first_not_of(" \t"); at != std::string_view::npos;) {
+    const std::size_t end = std::min(line.find_first_of(" \t", at), line.size());
+    words.push_back(line.substr(at, end - at));
+    at = line.find_first_not_of(" \t", end);
+  }
+  return words;
+}
+
+// "Device         : mlx5_0" of a line with several such pairs: what stands behind the key.
+std::string value_of(std::string_view line, std::string_view key) {
+  const auto at = line.find(key);
+  if (at == std::string_view::npos) return "";
+  const auto colon = line.find(':', at);
+  const auto begin = colon == std::string_view::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+  if (begin == std::string_view::npos) return "";
+  return std::string(line.substr(begin, line.find_first_of(" \t", begin) - begin));
+}
+
+class PairReader {
+ public:
+  void line(std::string_view text) {
+    if (const auto at = text.find(" Test"); at != std::string_view::npos && text.find("_lat") == std::string_view::npos)
+      title(text.substr(0, at + 5));
+    if (std::string device = value_of(text, "Device  "); !device.empty()) table_.device = device;
+    if (std::string link = value_of(text, "Link type"); !link.empty()) table_.link = link;
+    table_.gpu = table_.gpu || text.find("cuMemAlloc") != std::string_view::npos ||
+                 text.find("use_cuda") != std::string_view::npos || text.find("use_rocm") != std::string_view::npos;
+    if (text.find("#bytes") != std::string_view::npos && text.find("#iterations") != std::string_view::npos) {
+      gigabits_ = text.find("Gb/sec") != std::string_view::npos;
+      latency_ = text.find("t_typical") != std::string_view::npos || text.find("t_avg") != std::string_view::npos;
+      header_ = true;
+      return;
+    }
+    if (header_) row(words_of(text));
+  }
+  std::optional<PairTable> finish() {
+    if (table_.test.empty() || !header_) return std::nullopt;
+    return std::move(table_);
+  }
+
+ private:
+  void title(std::string_view text) {
+    const auto begin = text.find_first_not_of(" \t#-");
+    if (begin == std::string_view::npos) return;
+    const std::string_view name = text.substr(begin);
+    for (const std::string_view kind : {"RDMA_Write", "RDMA_Read", "Send", "Atomic", "RDMA_Write_With_Imm", "Raw"})
+      if (name.starts_with(kind) &&
+          (name.find("BW") != std::string_view::npos || name.find("Latency") != std::string_view::npos)) {
+        table_.test = name;
+        table_.both_ways = name.find("Bidirectional") != std::string_view::npos;
+      }
+  }
+  // #bytes #iterations peak average rate; of latencies t_min t_max t_typical.
+  void row(const std::vector<std::string_view>& words) {
+    if (words.size() < 4) return;
+    const auto bytes = number(words[0]), count = number(words[1]);
+    const auto value = number(words[latency_ && words.size() > 4 ? 4 : 3]);
+    if (!bytes || !count || !value || *bytes < 1 || *bytes > 1e15 || *value <= 0) return;
+    PairTable::Row row{.bytes = static_cast<std::int64_t>(*bytes)};
+    if (latency_)
+      row.microseconds = *value;
+    else
+      row.gigabytes = gigabits_ ? *value / 8 : *value * kMebi * 1e-9;
+    table_.rows.push_back(row);
+  }
+
+  PairTable table_;
+  bool header_ = false, gigabits_ = false, latency_ = false;
+};
+
+}  // namespace
+
+std::optional<PairTable> read_perftest(std::string_view text) {
+  constexpr std::size_t kLongestLine = 1024;
+  PairReader reader;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    reader.line(strip_launcher(text.substr(0, std::min(end, kLongestLine))).text);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return reader.finish();
+}
+
+}  // namespace weft::doctor

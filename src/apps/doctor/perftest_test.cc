@@ -1,0 +1,51 @@
+#include "apps/doctor/perftest.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::doctor {
+namespace {
+
+const std::string kLine = "---------------------------------------------------------------------------------------\n";
+
+std::string table(const std::string& title, const std::string& columns, const std::string& rows) {
+  return kLine + "                    " + title + "\n Dual-port       : OFF\t\tDevice         : mlx5_4\n" +
+         " Link type       : Ethernet\n" + kLine + columns + "\n" + rows + kLine;
+}
+
+TEST(Perftest, MegabytesAreMebibytesAndGigabitsAreBits) {
+  const auto plain = read_perftest(
+      table("RDMA_Write BW Test", " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]",
+            " 65536      5000             11050.00            11000.00           0.176\n"));
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->test, "RDMA_Write BW Test");
+  EXPECT_EQ(plain->device, "mlx5_4");
+  EXPECT_EQ(plain->link, "Ethernet");
+  ASSERT_EQ(plain->rows.size(), 1u);
+  EXPECT_NEAR(plain->rows[0].gigabytes, 11000 * 1048576e-9, 1e-9);
+  const auto bits =
+      read_perftest(table("RDMA_Read Bidirectional BW Test",
+                          " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]",
+                          " 65536      5000             391.2              390.4           0.7\n"));
+  ASSERT_TRUE(bits);
+  EXPECT_TRUE(bits->both_ways);
+  EXPECT_NEAR(bits->rows.at(0).gigabytes, 48.8, 1e-9);
+}
+
+TEST(Perftest, LatenciesAreReadByTheirTypicalTime) {
+  const auto read = read_perftest(table(
+      "RDMA_Write Latency Test", " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]",
+      " 2       1000          1.61           5.33         1.66               1.69\n"));
+  ASSERT_TRUE(read);
+  ASSERT_EQ(read->rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(read->rows[0].microseconds, 1.66);
+  EXPECT_DOUBLE_EQ(read->rows[0].gigabytes, 0);
+}
+
+TEST(Perftest, OtherTextIsNoTableOfIt) {
+  EXPECT_FALSE(read_perftest("#bytes #iterations without a test\n"));
+  EXPECT_FALSE(read_perftest("RDMA_Write BW Test\n"));
+  EXPECT_FALSE(read_perftest(""));
+}
+
+}  // namespace
+}  // namespace weft::doctor
