@@ -8,6 +8,7 @@
 
 #include "channel.h"
 #include "collectives.h"
+#include "elastic.h"
 #include "reconfigure.h"
 #include "window.h"
 
@@ -305,6 +306,7 @@ void bind_gloo(py::module_& m) {
       py::arg("hostname") = "", py::arg("interface") = "", py::arg("lazy_init") = std::nullopt);
   gloo.def_static(
       "create_default_device", [](std::optional<bool>) { return GlooDevice{}; }, py::arg("lazy_init") = std::nullopt);
+  bind_elastic(m, gloo);
 }
 
 }  // namespace

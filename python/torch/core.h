@@ -280,6 +280,13 @@ class Core : public c10d::Backend {
     const std::lock_guard guard(lane_mutex_);
     return lane_;
   }
+  // Likewise, after what is queued has ended. Errors: the group has no members.
+  std::shared_ptr<python::Lane> quiet() {
+    const std::lock_guard guard(mutex_);
+    TORCH_CHECK_WITH(DistBackendError, lane_, kNoMembers);
+    if (!lane_->idle()) lane_->close();
+    return lane_;
+  }
   // What has broken the communicator, as far as can be known without waiting for another thread's call.
   Status broken() {
     const std::unique_lock guard(mutex_, std::try_to_lock);

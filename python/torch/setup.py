@@ -104,7 +104,7 @@ setup(
         "Programming Language :: Python :: 3 :: Only",
         "Topic :: System :: Distributed Computing",
     ],
-    packages=["weftcomm_torch", "weftcomm_torch.rehearse"],
+    packages=["weftcomm_torch", "weftcomm_torch.elastic", "weftcomm_torch.rehearse"],
     package_data={"weftcomm_torch": ["libweft.so.0.1", "py.typed", "source/**/*"]},
     entry_points={"torch.backends": ["weft = weftcomm_torch:register"]},
     **(compiled_parts() if PARTS == "installed" else no_compiled_parts()),

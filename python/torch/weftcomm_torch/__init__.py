@@ -40,6 +40,9 @@ def Options(  # noqa: N802 (a class in the compiled part)
 
 def _create(opts: Any, options: Any) -> Any:
     adapter = _compiled()
+    made = getattr(options, "made_by_elastic", None)
+    if made is not None:
+        return made
     if options is None or not isinstance(options, adapter.Options):
         options = adapter.Options(timeout=opts.timeout.total_seconds())
     options.global_ranks_in_group = opts.global_ranks_in_group

@@ -1,0 +1,146 @@
+"""A training that members leave and join, and the same training without that: elastic_job.py KIND STEPS [PHASES FILE].
+
+KIND: ddp or fsdp. KILL=MEMBER@STEP@WHERE,… kills members: at "begin", at "bucket N", in "backward", before they "agree".
+PAUSE=SECONDS per step. With PHASES, e.g. "0:3,4:2", this is one rank of a group that is not elastic, which does the
+steps of one phase from the state in FILE and writes it there: phases have other groups.
+"""
+
+import hashlib
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+
+KILLS = [kill.split("@") for kill in os.environ.get("KILL", "").split(",") if kill]
+PAUSE = float(os.environ.get("PAUSE", "0"))
+
+
+def make_net():
+    torch.manual_seed(1)
+    wide = [torch.nn.Linear(13, 40), torch.nn.Tanh(), torch.nn.Linear(40, 31), torch.nn.Tanh(), torch.nn.Linear(31, 1)]
+    return torch.nn.Sequential(*wide)
+
+
+def make_sharded(mesh):
+    net = make_net()
+    for layer in net:
+        if list(layer.parameters()):
+            fully_shard(layer, mesh=mesh)
+    return fully_shard(net, mesh=mesh)
+
+
+def make_optimizer(parameters):
+    return torch.optim.AdamW(parameters, lr=0.01)
+
+
+def loss_of(model, step, rank):
+    x = torch.randn(6, 13, generator=torch.Generator().manual_seed(1000 * step + rank))
+    return (model(x) - x.sum(1, keepdim=True)).square().mean()
+
+
+def digest(parameters):
+    full = [p.full_tensor() if hasattr(p, "full_tensor") else p.detach() for p in parameters]
+    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in full)).hexdigest()[:16]
+
+
+def may_die(member, step, where):
+    for who, when, place in KILLS:
+        if (int(who), int(when), place) == (member, step, where):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def elastic_ddp(steps):
+    from weftcomm_torch import elastic
+
+    members = elastic.join(timeout=10)
+    model = members.ddp(make_net(), bucket_cap_mb=0.002)
+    optimizer = make_optimizer(model.parameters())
+    members.keep(model=model, optimizer=optimizer)
+    average, agree = model._average, members.agree
+
+    def dying_average(entry):
+        may_die(members.member, members.step, f"bucket {entry.index}")
+        average(entry)
+
+    def dying_agree(*given):
+        may_die(members.member, members.step, "agree")
+        return agree(*given)
+
+    model._average, members.agree = dying_average, dying_agree
+    for step in members.steps(steps):
+        may_die(members.member, step, "begin")
+        time.sleep(PAUSE)
+        optimizer.zero_grad()
+        loss_of(model, step, members.rank).backward()
+        members.commit(optimizer)
+    return members, model
+
+
+def elastic_fsdp(steps):
+    from weftcomm_torch import elastic
+
+    members = elastic.join(timeout=10)
+    state = members.sharded(make_sharded, make_optimizer)
+    for step in members.steps(steps):
+        may_die(members.member, step, "begin")
+        time.sleep(PAUSE)
+
+        def loss(model):
+            value = loss_of(model, step, members.rank)
+            may_die(members.member, step, "backward")
+            return value
+
+        state.step(loss, before=lambda _: may_die(members.member, step, "agree"))
+    return members, state.model
+
+
+def reference(kind, steps, phases, file, which):
+    """One phase: the state is read from and written to `file`."""
+    import weftcomm_torch
+
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("weft", pg_options=weftcomm_torch.Options(reproducible=True))
+    begins = [int(p.split(":")[0]) for p in phases]
+    begin, end = begins[which], (begins + [steps])[which + 1]
+    net = make_net()
+    if kind == "ddp":
+        model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.002)
+    else:
+        model = make_sharded(dist.device_mesh.init_device_mesh("cpu", (size,)))
+    optimizer = make_optimizer(model.parameters())
+    from torch.distributed.checkpoint import state_dict as parts
+
+    options = parts.StateDictOptions(full_state_dict=True)
+    if os.path.exists(file):
+        weights, moments = torch.load(file)
+        parts.set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=moments, options=options)
+    for step in range(begin, end):
+        optimizer.zero_grad()
+        loss_of(model, step, rank).backward()
+        optimizer.step()
+    if rank == 0:
+        print("digest", digest(model.parameters())) if kind == "ddp" else None
+    if kind == "fsdp":
+        value = digest(model.parameters())
+        if rank == 0:
+            print("digest", value)
+    whole = parts.get_state_dict(model, optimizer, options=options)
+    dist.barrier()
+    if rank == 0:
+        torch.save(whole, file)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    kind, steps = sys.argv[1], int(sys.argv[2])
+    if len(sys.argv) > 3:
+        reference(kind, steps, sys.argv[3].split(","), sys.argv[4], int(sys.argv[5]))
+        sys.exit(0)
+    members, model = (elastic_ddp if kind == "ddp" else elastic_fsdp)(steps)
+    value = digest(model.parameters())
+    if members.rank == 0:
+        print("digest", value, flush=True)
