@@ -191,6 +191,20 @@ class Core : public c10d::Backend {
       if (const auto lane = known.second.lock()) lane->abort(why);
   }
 
+  // Ends the threads of all groups of this process, and what they still run: at the end of Python no thread may wait for
+  // its lock. The groups stay.
+  static void end_threads() {
+    const std::lock_guard guard(all_mutex_);
+    for (const auto& known : all_) {
+      std::unique_lock use(known.first->mutex_, std::try_to_lock);
+      const auto lane = known.second.lock();
+      if (!lane) continue;
+      if (!use.owns_lock() || !lane->idle()) lane->abort("has ended");
+      if (!use.owns_lock()) use.lock();
+      lane->close();
+    }
+  }
+
   // A group of this process whose calls are weft's.
   struct Carried {
     std::string name, asked_for;  // the name is empty until torch gives one

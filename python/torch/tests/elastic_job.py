@@ -1,8 +1,9 @@
-"""A training that members leave and join, and the same training without that: elastic_job.py KIND STEPS [PHASES FILE].
+"""A training that members leave and join, and the same training without that: elastic_job.py KIND STEPS [PHASES FILE WHICH].
 
 KIND: ddp or fsdp. KILL=MEMBER@STEP@WHERE,… kills members: at "begin", at "bucket N", in "backward", before they "agree".
-PAUSE=SECONDS per step. With PHASES, e.g. "0:3,4:2", this is one rank of a group that is not elastic, which does the
-steps of one phase from the state in FILE and writes it there: phases have other groups.
+PAUSE=SECONDS per step. Each member has samples of its own. With PHASES, e.g. "0:0-1-2,4:0-2" (from step 4 on, members 0 and
+2), and WHICH of them, this is one rank of a group that is not elastic, which does the steps of that phase from the state in
+FILE, and writes it there.
 """
 
 import hashlib
@@ -37,8 +38,8 @@ def make_optimizer(parameters):
     return torch.optim.AdamW(parameters, lr=0.01)
 
 
-def loss_of(model, step, rank):
-    x = torch.randn(6, 13, generator=torch.Generator().manual_seed(1000 * step + rank))
+def loss_of(model, step, member):
+    x = torch.randn(6, 13, generator=torch.Generator().manual_seed(1000 * step + member))
     return (model(x) - x.sum(1, keepdim=True)).square().mean()
 
 
@@ -75,7 +76,7 @@ def elastic_ddp(steps):
         may_die(members.member, step, "begin")
         time.sleep(PAUSE)
         optimizer.zero_grad()
-        loss_of(model, step, members.rank).backward()
+        loss_of(model, step, members.member).backward()
         members.commit(optimizer)
     return members, model
 
@@ -90,7 +91,7 @@ def elastic_fsdp(steps):
         time.sleep(PAUSE)
 
         def loss(model):
-            value = loss_of(model, step, members.rank)
+            value = loss_of(model, step, members.member)
             may_die(members.member, step, "backward")
             return value
 
@@ -105,6 +106,7 @@ def reference(kind, steps, phases, file, which):
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group("weft", pg_options=weftcomm_torch.Options(reproducible=True))
     begins = [int(p.split(":")[0]) for p in phases]
+    member = int(phases[which].split(":")[1].split("-")[rank])
     begin, end = begins[which], (begins + [steps])[which + 1]
     net = make_net()
     if kind == "ddp":
@@ -120,14 +122,11 @@ def reference(kind, steps, phases, file, which):
         parts.set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=moments, options=options)
     for step in range(begin, end):
         optimizer.zero_grad()
-        loss_of(model, step, rank).backward()
+        loss_of(model, step, member).backward()
         optimizer.step()
+    value = digest(model.parameters())
     if rank == 0:
-        print("digest", digest(model.parameters())) if kind == "ddp" else None
-    if kind == "fsdp":
-        value = digest(model.parameters())
-        if rank == 0:
-            print("digest", value)
+        print("digest", value)
     whole = parts.get_state_dict(model, optimizer, options=options)
     dist.barrier()
     if rank == 0:

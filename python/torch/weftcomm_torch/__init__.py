@@ -6,6 +6,7 @@ process group is made, so that a build for another torch cannot break the import
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import sys
@@ -58,6 +59,7 @@ def _say_what_is_raised() -> None:
     before = sys.excepthook
     if getattr(before, "says_to_groups", False):
         return
+    atexit.register(_compiled().end_threads)
 
     def say(kind: Any, raised: Any, trace: Any) -> None:
         text = str(raised)

@@ -3,6 +3,7 @@ was kept when a member is lost."""
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
 import time
@@ -19,8 +20,15 @@ class _Thread:
     """Runs calls one after the other; what they raise is raised where they are waited for. It does not keep a program alive."""
 
     def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], torch.futures.Future[Any]]] = queue.SimpleQueue()
-        threading.Thread(target=self._run, daemon=True, name="weft elastic").start()
+        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], torch.futures.Future[Any]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="weft elastic")
+        self._thread.start()
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        """A thread that comes back from a future while Python ends would end the process with it."""
+        self._calls.put(None)
+        self._thread.join(timeout=5)
 
     def start(self, call: Callable[[], Any]) -> torch.futures.Future[Any]:
         future: torch.futures.Future[Any] = torch.futures.Future()
@@ -28,13 +36,13 @@ class _Thread:
         return future
 
     def _run(self) -> None:
-        while True:
-            call, future = self._calls.get()
+        while (given := self._calls.get()) is not None:
+            call, future = given
             try:
                 future.set_result(call())
             except BaseException as problem:
                 future.set_exception(problem)  # type: ignore[arg-type]
-            del call, future
+            del call, future, given
 
 
 class _Bucket:
@@ -100,7 +108,7 @@ class Replicated(torch.nn.Module):
         return entry.average
 
     def _average(self, entry: _Bucket) -> None:
-        torch.div(entry.kept, self._members.size, out=entry.average)
+        torch.mul(entry.kept, 1.0 / self._members.size, out=entry.average)  # as DDP without a hook
         dist.all_reduce(entry.average)
 
     def _again(self, at: str, problem: BaseException | None, last: _Bucket | None) -> None:
