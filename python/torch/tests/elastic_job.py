@@ -1,9 +1,8 @@
-"""A training that members leave and join, and the same training without that: elastic_job.py KIND STEPS [PHASES FILE WHICH].
+"""A training that members leave and join, and the same training without that: elastic_job.py KIND STEPS [PHASES FOLDER MEMBER].
 
 KIND: ddp or fsdp. KILL=MEMBER@STEP@WHERE,… kills members: at "begin", at "bucket N", in "backward", before they "agree".
 PAUSE=SECONDS per step. Each member has samples of its own. With PHASES, e.g. "0:0-1-2,4:0-2" (from step 4 on, members 0 and
-2), and WHICH of them, this is one rank of a group that is not elastic, which does the steps of that phase from the state in
-FILE, and writes it there.
+2), this is MEMBER of groups that are not elastic, one for each phase, which hand the state over in FOLDER.
 """
 
 import hashlib
@@ -99,39 +98,51 @@ def elastic_fsdp(steps):
     return members, state.model
 
 
-def reference(kind, steps, phases, file, which):
-    """One phase: the state is read from and written to `file`."""
+def reference(kind, steps, phases, folder, member):
+    """All phases, as one member; a group that is not elastic for each, and the state in a file from one to the next."""
     import weftcomm_torch
 
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group("weft", pg_options=weftcomm_torch.Options(reproducible=True))
-    begins = [int(p.split(":")[0]) for p in phases]
-    member = int(phases[which].split(":")[1].split("-")[rank])
-    begin, end = begins[which], (begins + [steps])[which + 1]
-    net = make_net()
-    if kind == "ddp":
-        model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.002)
-    else:
-        model = make_sharded(dist.device_mesh.init_device_mesh("cpu", (size,)))
-    optimizer = make_optimizer(model.parameters())
+    store = dist.FileStore(f"{folder}/store")
+    begins = [int(p.split(":")[0]) for p in phases] + [steps]
+    for which, phase in enumerate(phases):
+        members = [int(m) for m in phase.split(":")[1].split("-")]
+        if member not in members:
+            continue
+        dist.init_process_group("weft", store=dist.PrefixStore(str(which), store), rank=members.index(member),
+                                world_size=len(members), pg_options=weftcomm_torch.Options(reproducible=True))  # fmt: skip
+        before = f"{folder}/state{which - 1}" if which else ""
+        if which:
+            store.wait([before])
+        model = train(kind, member, range(begins[which], begins[which + 1]), before, f"{folder}/state{which}")
+        value = digest(model.parameters())
+        store.set(f"{folder}/state{which}", "written")
+        if which == len(phases) - 1 and dist.get_rank() == 0:
+            print("digest", value)
+        dist.barrier()
+        dist.destroy_process_group()
+
+
+def train(kind, member, steps, before, after):
     from torch.distributed.checkpoint import state_dict as parts
 
     options = parts.StateDictOptions(full_state_dict=True)
-    if os.path.exists(file):
-        weights, moments = torch.load(file)
+    if kind == "ddp":
+        model = torch.nn.parallel.DistributedDataParallel(make_net(), bucket_cap_mb=0.002)
+    else:
+        model = make_sharded(dist.device_mesh.init_device_mesh("cpu", (dist.get_world_size(),)))
+    optimizer = make_optimizer(model.parameters())
+    if before:
+        weights, moments = torch.load(before)
         parts.set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=moments, options=options)
-    for step in range(begin, end):
+    for step in steps:
         optimizer.zero_grad()
         loss_of(model, step, member).backward()
         optimizer.step()
-    value = digest(model.parameters())
-    if rank == 0:
-        print("digest", value)
     whole = parts.get_state_dict(model, optimizer, options=options)
+    if dist.get_rank() == 0:
+        torch.save(whole, after)
     dist.barrier()
-    if rank == 0:
-        torch.save(whole, file)
-    dist.destroy_process_group()
+    return model
 
 
 if __name__ == "__main__":

@@ -31,13 +31,17 @@ def uninterrupted(kind, steps, founders, changes, folder):
     for change in changes:
         phases[change["step"]] = change["members"]
     words = ",".join(f"{step}:{'-'.join(map(str, members))}" for step, members in phases.items())
+    everyone = sorted(set().union(*phases.values()))
+    ranks = [
+        subprocess.Popen([sys.executable, JOB, kind, str(steps), words, str(folder), str(member)], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        for member in everyone
+    ]  # fmt: skip
     said = ""
-    for which, members in enumerate(phases.values()):
-        launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(len(members))]
-        done = subprocess.run([sys.executable, *launch, JOB, kind, str(steps), words, str(folder / "state"), str(which)],
-                              capture_output=True, text=True, timeout=150, env={**os.environ, "OMP_NUM_THREADS": "1"})  # fmt: skip
-        assert done.returncode == 0, done.stderr[-3000:]
-        said = done.stdout
+    for rank in ranks:
+        out, err = rank.communicate(timeout=150)
+        assert rank.returncode == 0, err[-3000:]
+        said += out
     return digest(said)
 
 
@@ -46,8 +50,6 @@ def uninterrupted(kind, steps, founders, changes, folder):
     [
         ("ddp", "1@4@bucket 1", 3, "bucket 1"),
         ("ddp", "0@4@begin,2@6@agree", 4, "bucket 0"),
-        ("ddp", "1@4@bucket 0,3@4@bucket 1", 4, "bucket 0"),
-        ("fsdp", "1@4@backward", 3, "forward or backward"),
         ("fsdp", "0@3@agree,2@5@begin", 4, "forward or backward"),
     ],
 )
