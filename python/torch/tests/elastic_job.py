@@ -1,22 +1,20 @@
-"""A training that members leave and join, and the same training without that: elastic_job.py KIND STEPS [PHASES FOLDER MEMBER].
+"""A training that members leave and join, and the same training without that: elastic_job.py KIND STEPS [PHASES FOLDER WHICH RANK].
 
 KIND: ddp or fsdp. KILL=MEMBER@STEP@WHERE,… kills members: at "begin", at "bucket N", in "backward", before they "agree".
-PAUSE=SECONDS per step. Each member has samples of its own. With PHASES, e.g. "0:0-1-2,4:0-2" (from step 4 on, members 0 and
-2), this is MEMBER of groups that are not elastic, one for each phase, which hand the state over in FOLDER.
+WAIT=SECONDS for members. Each member has samples of its own. With PHASES, e.g. "0:0-1-2,4:0-2" (from step 4 on, members 0 and
+2), this is one rank of a group that is not elastic and does the steps of one phase; phases hand the state over in FOLDER.
 """
 
 import hashlib
 import os
 import signal
 import sys
-import time
 
 import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import fully_shard
 
 KILLS = [kill.split("@") for kill in os.environ.get("KILL", "").split(",") if kill]
-PAUSE = float(os.environ.get("PAUSE", "0"))
 
 
 def make_net():
@@ -56,7 +54,7 @@ def may_die(member, step, where):
 def elastic_ddp(steps):
     from weftcomm_torch import elastic
 
-    members = elastic.join(timeout=10)
+    members = elastic.join(timeout=float(os.environ.get("WAIT", "20")))
     model = members.ddp(make_net(), bucket_cap_mb=0.002)
     optimizer = make_optimizer(model.parameters())
     members.keep(model=model, optimizer=optimizer)
@@ -73,7 +71,6 @@ def elastic_ddp(steps):
     model._average, members.agree = dying_average, dying_agree
     for step in members.steps(steps):
         may_die(members.member, step, "begin")
-        time.sleep(PAUSE)
         optimizer.zero_grad()
         loss_of(model, step, members.member).backward()
         members.commit(optimizer)
@@ -83,11 +80,10 @@ def elastic_ddp(steps):
 def elastic_fsdp(steps):
     from weftcomm_torch import elastic
 
-    members = elastic.join(timeout=10)
+    members = elastic.join(timeout=float(os.environ.get("WAIT", "20")))
     state = members.sharded(make_sharded, make_optimizer)
     for step in members.steps(steps):
         may_die(members.member, step, "begin")
-        time.sleep(PAUSE)
 
         def loss(model):
             value = loss_of(model, step, members.member)
@@ -98,28 +94,21 @@ def elastic_fsdp(steps):
     return members, state.model
 
 
-def reference(kind, steps, phases, folder, member):
-    """All phases, as one member; a group that is not elastic for each, and the state in a file from one to the next."""
+def reference(kind, steps, phases, folder, which, rank):
+    """One rank of one phase; the state comes from a file, and goes into one. torch's caches know a mesh by its ranks only, so
+    that each phase has processes of its own."""
     import weftcomm_torch
 
-    store = dist.FileStore(f"{folder}/store")
     begins = [int(p.split(":")[0]) for p in phases] + [steps]
-    for which, phase in enumerate(phases):
-        members = [int(m) for m in phase.split(":")[1].split("-")]
-        if member not in members:
-            continue
-        dist.init_process_group("weft", store=dist.PrefixStore(str(which), store), rank=members.index(member),
-                                world_size=len(members), pg_options=weftcomm_torch.Options(reproducible=True))  # fmt: skip
-        before = f"{folder}/state{which - 1}" if which else ""
-        if which:
-            store.wait([before])
-        model = train(kind, member, range(begins[which], begins[which + 1]), before, f"{folder}/state{which}")
-        value = digest(model.parameters())
-        store.set(f"{folder}/state{which}", "written")
-        if which == len(phases) - 1 and dist.get_rank() == 0:
-            print("digest", value)
-        dist.barrier()
-        dist.destroy_process_group()
+    members = [int(m) for m in phases[which].split(":")[1].split("-")]
+    dist.init_process_group("weft", store=dist.FileStore(f"{folder}/store{which}"), rank=rank, world_size=len(members),
+                            pg_options=weftcomm_torch.Options(reproducible=True))  # fmt: skip
+    before = f"{folder}/state{which - 1}" if which else ""
+    model = train(kind, members[rank], range(begins[which], begins[which + 1]), before, f"{folder}/state{which}")
+    value = digest(model.parameters())
+    if rank == 0:
+        print("digest", value)
+    dist.destroy_process_group()
 
 
 def train(kind, member, steps, before, after):
@@ -148,7 +137,7 @@ def train(kind, member, steps, before, after):
 if __name__ == "__main__":
     kind, steps = sys.argv[1], int(sys.argv[2])
     if len(sys.argv) > 3:
-        reference(kind, steps, sys.argv[3].split(","), sys.argv[4], int(sys.argv[5]))
+        reference(kind, steps, sys.argv[3].split(","), sys.argv[4], *map(int, sys.argv[5:]))
         sys.exit(0)
     members, model = (elastic_ddp if kind == "ddp" else elastic_fsdp)(steps)
     value = digest(model.parameters())
