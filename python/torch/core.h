@@ -37,8 +37,8 @@ class Core : public c10d::Backend {
       if (const auto lane = known.second.lock()) lane->abort(why);
   }
 
-  // Ends the threads of all groups of this process, and what they still run: at the end of Python no thread may wait for
-  // its lock. The groups stay.
+  // Ends the threads of all groups of this process, and what they still run: at the end of Python no thread may wait
+  // for its lock. The groups stay.
   static void end_threads() {
     const std::lock_guard guard(all_mutex_);
     for (const auto& known : all_) {

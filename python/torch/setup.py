@@ -92,9 +92,7 @@ setup(
     long_description=(HERE / "pypi.md").read_text(),
     long_description_content_type="text/markdown",
     author="weft maintainers",
-    author_email="maintainers@weft.invalid",
     license_expression="Apache-2.0",
-    url="https://weft.invalid/",
     python_requires=">=3.10",
     classifiers=[
         "Development Status :: 4 - Beta",

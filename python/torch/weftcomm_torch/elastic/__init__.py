@@ -11,7 +11,7 @@
         loss_of(model, step, members.rank, members.size).backward()
         members.commit(optimizer)
 
-docs/pytorch.md has the whole story.
+docs/pytorch.md says more.
 """
 
 from __future__ import annotations
