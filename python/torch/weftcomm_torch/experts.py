@@ -73,7 +73,7 @@ def dispatch(tokens: torch.Tensor, chosen: torch.Tensor, owners: torch.Tensor, g
     received, goes_back = counts_here[:, 0].tolist(), counts_here[:, 1].tolist()
     asked_here = torch.empty(sum(received), places, dtype=torch.int64)
     dist.all_to_all_single(asked_here, asked, received, rows, group=group)
-    there = _Exchange.apply(tokens.index_select(0, token), rows, received, group)
+    there = _exchange(tokens.index_select(0, token), rows, received, group)
     pairs = (asked_here >= 0).nonzero(as_tuple=False)  # ordered as what goes back
     numbers = asked_here[pairs[:, 0], pairs[:, 1]]
     order = numbers.argsort(stable=True)
@@ -98,13 +98,18 @@ def combine(outputs: torch.Tensor, routing: Routing, weights: torch.Tensor) -> t
         raise ValueError(f"weft: weights are {list(weights.shape)}, but dispatch() was called with {list(routing._shape)} choices")
     if outputs.dim() != 2 or len(outputs) != len(routing._back):
         raise ValueError(f"weft: the experts' output has shape {list(outputs.shape)}; {len(routing._back)} rows were dispatched here")
-    came = _Exchange.apply(outputs.index_select(0, routing._back), routing._received, routing._sent, routing._group)
+    came = _exchange(outputs.index_select(0, routing._back), routing._received, routing._sent, routing._group)
     by_place = came.new_zeros(tokens * places, outputs.shape[1]).index_copy(0, routing._slots, came)
     by_place = by_place.view(tokens, places, outputs.shape[1])
-    result = by_place[:, 0] * weights[:, 0, None]
+    result: torch.Tensor = by_place[:, 0] * weights[:, 0, None]
     for k in range(1, places):
         result = result + by_place[:, k] * weights[:, k, None]
     return result
+
+
+def _exchange(rows: torch.Tensor, send: list[int], receive: list[int], group: Any) -> torch.Tensor:
+    got: torch.Tensor = _Exchange.apply(rows, send, receive, group)  # type: ignore[no-untyped-call]
+    return got
 
 
 class _Exchange(torch.autograd.Function):
@@ -120,7 +125,7 @@ class _Exchange(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         send, receive, group = ctx.way
-        return _Exchange.apply(gradients[0], receive, send, group), None, None, None
+        return _exchange(gradients[0], receive, send, group), None, None, None
 
 
 def _check(tokens: torch.Tensor, chosen: torch.Tensor, owners: torch.Tensor, ranks: int) -> None:

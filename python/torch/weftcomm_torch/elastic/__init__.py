@@ -66,7 +66,7 @@ class Elastic(_members.Members):
         self.step += 1
 
     def sharded(
-        self, model: Callable[[Any], torch.nn.Module], optimizer: Callable[[Any], torch.optim.Optimizer]
+        self, model: Callable[[Any], Any], optimizer: Callable[[Any], torch.optim.Optimizer]
     ) -> Sharded:
         """A model that `fully_shard` cuts: `model(mesh)` makes it, `optimizer(parameters)` its optimizer.
 

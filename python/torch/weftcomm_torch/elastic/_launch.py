@@ -59,17 +59,17 @@ class Launcher:
     def __init__(self, given: argparse.Namespace) -> None:
         from datetime import timedelta
 
-        import torch.distributed as dist
+        from torch._C._distributed_c10d import TCPStore
 
         self.given, self.replace = given, given.replace
         if given.join:
             host, _, port = given.join.rpartition(":")
             if not host or not port.isdigit():
                 fail(f"--join {given.join}: HOST:PORT is needed")
-            self.store = dist.TCPStore(host, int(port), is_master=False, timeout=timedelta(seconds=10))
+            self.store = TCPStore(host, int(port), is_master=False, timeout=timedelta(seconds=10))
             self.address = given.join
         else:
-            self.store = dist.TCPStore(given.listen, 0, is_master=True, wait_for_workers=False)
+            self.store = TCPStore(given.listen, 0, is_master=True, wait_for_workers=False)
             self.address = f"{given.listen}:{self.store.port}"
             self.store.add("elastic/named", given.ranks)
         self.living: dict[int, subprocess.Popen[bytes]] = {}
@@ -91,7 +91,7 @@ class Launcher:
         self.lines.register(process.stdout, selectors.EVENT_READ, member)
 
     def newcomer(self) -> int:
-        member = self.store.add("elastic/named", 1) - 1
+        member: int = self.store.add("elastic/named", 1) - 1
         self.start(member, 0)
         return member
 

@@ -59,13 +59,13 @@ class Settings(NamedTuple):
 
 def settings() -> Settings:
     """Errors: RuntimeError, where no launcher has started this process."""
-    import torch.distributed as dist
+    from torch._C._distributed_c10d import TCPStore
 
     words = os.environ.get(VARIABLE, "").split()
     if len(words) != 5:
         raise RuntimeError("weftcomm_torch.elastic: start this program by `weftcomm run --elastic MIN:MAX`")
     host, port = words[0].rsplit(":", 1)
-    store = dist.TCPStore(host, int(port), is_master=False)
+    store = TCPStore(host, int(port), is_master=False)
     return Settings(store, *map(int, words[1:]))
 
 
@@ -158,19 +158,20 @@ class Members:
         return value
 
     def _own_store(self) -> Any:
-        import torch.distributed as dist
+        from torch.distributed.distributed_c10d import PrefixStore
 
-        return dist.PrefixStore(f"elastic/group/{self._epoch}", self._given.store)
+        return PrefixStore(f"elastic/group/{self._epoch}", self._given.store)
 
     def _adopt(self, group: Any) -> None:
         """The default group of torch.distributed is this one from now on."""
         import torch.distributed as dist
+        from torch.distributed.distributed_c10d import PrefixStore
 
         before, self._group = self._group, group
         if dist.is_initialized():
             dist.destroy_process_group()
         del before
-        store = dist.PrefixStore("torch", self._own_store())
+        store = PrefixStore("torch", self._own_store())
         dist.init_process_group(
             "weft", store=store, rank=group.rank(), world_size=group.size(), timeout=timedelta(seconds=self._wait), pg_options=Over(group)
         )

@@ -41,7 +41,7 @@ class _Thread:
             try:
                 future.set_result(call())
             except BaseException as problem:
-                future.set_exception(problem)  # type: ignore[arg-type]
+                future.set_exception(problem)
             del call, future, given
 
 
@@ -58,6 +58,8 @@ class _Bucket:
 class Replicated(torch.nn.Module):
     """Made by `Members.ddp`. Its gradients are the averages over the members after `Members.commit`, and not before."""
 
+    _wrapped: Any  # DDP
+
     def __init__(self, members: Members, module: torch.nn.Module, options: dict[str, Any]) -> None:
         super().__init__()
         self.module = module
@@ -72,7 +74,7 @@ class Replicated(torch.nn.Module):
         """DDP over a group of this process alone: the members may change without it."""
         ddp = torch.nn.parallel.DistributedDataParallel(self.module, process_group=self._group, **self._options)
         ddp.register_comm_hook(self, _hook)
-        object.__setattr__(self, "_ddp", ddp)  # no submodule: its parameters are the module's
+        object.__setattr__(self, "_wrapped", ddp)  # no submodule: its parameters are the module's
         self._stale = False
 
     def begin_anew(self) -> None:
@@ -83,11 +85,11 @@ class Replicated(torch.nn.Module):
         if self._stale:
             self._wrap()
             self._made_in = self._members.step
-        return self._ddp(*values, **named)
+        return self._wrapped(*values, **named)
 
     def no_sync(self) -> Any:
         """A context in which backward() only adds up gradients, as DDP's."""
-        return self._ddp.no_sync()
+        return self._wrapped.no_sync()
 
     def gradients_of(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer()
@@ -176,9 +178,11 @@ class Copies:
 
 def _alone() -> dist.ProcessGroup:
     """A process group of this process only, which torch.distributed does not list."""
+    from torch._C._distributed_c10d import HashStore
+
     from .. import _compiled
 
-    store = dist.HashStore()
+    store = HashStore()
     backend = _compiled().join(store, 0, 1, _compiled().Options())
     group = dist.ProcessGroup(store, 0, 1)
     custom = dist.ProcessGroup.BackendType.CUSTOM

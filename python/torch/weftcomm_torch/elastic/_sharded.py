@@ -22,7 +22,7 @@ class _Cut:
         self.members, self.rank = members, rank
         self.mesh = init_device_mesh("cpu", (len(members),))
         self.model = owner.make_model(self.mesh)
-        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.parameters: list[Any] = [p for p in self.model.parameters() if p.requires_grad]
         for p in self.parameters:
             if not isinstance(p, DTensor) or not p.placements[0].is_shard(0):
                 raise ValueError("weftcomm_torch.elastic: every parameter is to be cut along axis 0 by fully_shard(mesh=mesh)")
@@ -41,7 +41,7 @@ class Sharded:
 
     ready = False
 
-    def __init__(self, members: Members, make_model: Callable[[DeviceMesh], torch.nn.Module],
+    def __init__(self, members: Members, make_model: Callable[[DeviceMesh], Any],
                  make_optimizer: Callable[[Any], torch.optim.Optimizer]) -> None:  # fmt: skip
         self.make_model, self.make_optimizer = make_model, make_optimizer
         self._members = members
@@ -50,7 +50,8 @@ class Sharded:
 
     @property
     def model(self) -> torch.nn.Module:
-        return self._cut().model
+        model: torch.nn.Module = self._cut().model
+        return model
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
@@ -72,7 +73,7 @@ class Sharded:
             try:
                 self.optimizer.zero_grad()
                 value = loss(self.model)
-                value.backward()
+                value.backward()  # type: ignore[no-untyped-call]
                 if before is not None:
                     before(self.model)
                 self._send_gradients()
@@ -104,7 +105,7 @@ class Sharded:
             send, receive = [0] * n, [0] * n
             send[(cut.rank + 1) % n], receive[(cut.rank - 1) % n] = out.numel(), got.numel()
             dist.all_to_all_single(got, out, receive, send)
-            for copy, gradient in zip(into, got.split([c.numel() for c in into])):
+            for copy, gradient in zip(into, torch.split(got, [c.numel() for c in into])):
                 copy.grad = gradient.view_as(copy)
         for copy, p in zip(cut.copies, cut.parameters):
             if p.grad is None:  # on all members alike
@@ -137,7 +138,7 @@ class Sharded:
         return bool(cut)
 
     @staticmethod
-    def _put(new: _Cut, full: torch.Tensor, p: DTensor, copy: torch.Tensor) -> None:
+    def _put(new: _Cut, full: torch.Tensor, p: Any, copy: torch.Tensor) -> None:
         with torch.no_grad():
             p.to_local().copy_(new.rows(full, new.rank))
             copy.copy_(new.rows(full, (new.rank - 1) % len(new.members)))
@@ -146,7 +147,7 @@ class Sharded:
         pieces = _sources(layout, members.members)
         kinds = members.broadcast(self._kinds(old) if members.rank == source else None, source)
         for i, (p, copy) in enumerate(zip(new.parameters, new.copies)):
-            held = (old.parameters[i].to_local(), old.copies[i]) if old else None
+            held: Any = (old.parameters[i].to_local(), old.copies[i]) if old else None
             self._put(new, _whole(p.shape, p.dtype, held, old, pieces, members.rank), p, copy)
             for key, value in kinds[i].items():
                 if value is None:  # as the parameter is
