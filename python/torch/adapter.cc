@@ -8,6 +8,7 @@
 
 #include "channel.h"
 #include "collectives.h"
+#include "elastic.h"
 #include "reconfigure.h"
 #include "window.h"
 
@@ -305,6 +306,7 @@ void bind_gloo(py::module_& m) {
       py::arg("hostname") = "", py::arg("interface") = "", py::arg("lazy_init") = std::nullopt);
   gloo.def_static(
       "create_default_device", [](std::optional<bool>) { return GlooDevice{}; }, py::arg("lazy_init") = std::nullopt);
+  bind_elastic(m, gloo);
 }
 
 }  // namespace
@@ -324,6 +326,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   });
   m.def("abort_all", &adapter::Backend::abort_all, pybind11::arg("why"),
         pybind11::call_guard<pybind11::gil_scoped_release>());
+  m.def("end_threads", &adapter::Backend::end_threads, pybind11::call_guard<pybind11::gil_scoped_release>());
   m.def("join", &adapter::Backend::join_as_backend, pybind11::arg("store"), pybind11::arg("rank"),
         pybind11::arg("size"), pybind11::arg("options"), pybind11::call_guard<pybind11::gil_scoped_release>());
 }

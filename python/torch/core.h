@@ -1,169 +1,15 @@
 #pragma once
 
-#include <Python.h>
-#include <pthread.h>
-
 #include <torch/version.h>
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
+
 #include <deque>
 #include <map>
-#include <memory>
-#include <optional>
 #include <set>
-#include <thread>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
-#include <utility>
 
 #include "../src/lane.h"
-#include "weft/interrupt.h"
-#include "weft/unique_id.h"
-#include "work.h"
+#include "meeting.h"
 
 namespace weft::torch_adapter {
-
-struct GroupOptions : c10d::Backend::Options {
-  explicit GroupOptions(milliseconds timeout, std::string name = "weft")
-      : c10d::Backend::Options(std::move(name), timeout) {}
-  bool reproducible = false;
-  std::string algorithm, transport;
-  std::string interface;  // WEFT_IFACE, where that is not set
-
-  // An independent copy. Overrides a function of torch 2.14, which would copy the base class only; 2.13 has none.
-  virtual c10::intrusive_ptr<c10d::Backend::Options> clone() const { return c10::make_intrusive<GroupOptions>(*this); }
-};
-
-// What gloo calls a device: here only the interface, which counts between machines.
-struct GlooDevice {
-  std::string hostname, interface;
-};
-
-// gloo's, as programs that construct it by hand set them.
-struct GlooOptions final : GroupOptions {
-  GlooOptions() : GroupOptions(std::chrono::minutes(30), "gloo") {}
-  c10::intrusive_ptr<c10d::Backend::Options> clone() const override { return c10::make_intrusive<GlooOptions>(*this); }
-  int threads = 2;                  // has no effect: a group has one thread, and only while it has something to do
-  std::vector<GlooDevice> devices;  // the last one's interface counts
-};
-
-// How often this process has come out of a fork: what its parent has connected is not its own.
-class Forks {
- public:
-  static int so_far() {
-    static const int watched = pthread_atfork(nullptr, nullptr, [] { count_.fetch_add(1, std::memory_order_relaxed); });
-    (void)watched;
-    return count_.load(std::memory_order_relaxed);
-  }
-
- private:
-  static inline std::atomic<int> count_{0};
-};
-
-// True: the group has no members until reconfigure(), which is asked for by
-// init_process_group(enable_reconfigure=True).
-inline bool waits_for_reconfigure([[maybe_unused]] const GroupOptions& options) {
-#ifdef C10D_BACKEND_HAS_RECONFIGURE
-  return options.enable_reconfigure;
-#else
-  return false;
-#endif
-}
-
-// While it lives, this thread does not hold Python's lock. A wait for a group's threads needs that, for they take the
-// lock to drop tensors that Python knows; torch 2.14 destroys groups with the lock held.
-class WithoutPythonsLock {
- public:
-  WithoutPythonsLock() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-  ~WithoutPythonsLock() {
-    if (state_ != nullptr) PyEval_RestoreThread(state_);
-  }
-  WithoutPythonsLock(const WithoutPythonsLock&) = delete;
-  WithoutPythonsLock& operator=(const WithoutPythonsLock&) = delete;
-
- private:
-  PyThreadState* const state_;
-};
-
-// What the store's keys of a group's first members begin with. torchrun's restarts may come to the same store, which
-// then still has what the ranks before the restart wrote.
-inline std::string first_keys() {
-  const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
-  const bool again = restarts != nullptr && *restarts != '\0' && std::strcmp(restarts, "0") != 0;
-  return again ? c10::str("weft/restart-", restarts, "/") : "weft/";
-}
-
-// Is the store that ranks meet by still there? Asked about once a second.
-class StoreWatch {
- public:
-  StoreWatch(c10d::Store& store, std::string key) : store_(store), key_(std::move(key)) {}
-  bool gone() {
-    const auto now = std::chrono::steady_clock::now();
-    if (!problem_.empty() || now < next_) return !problem_.empty();
-    next_ = now + std::chrono::seconds(1);
-    try {
-      (void)store_.check({key_});
-    } catch (const std::exception& e) {
-      problem_ = e.what();
-    }
-    return !problem_.empty();
-  }
-  tl::unexpected<Error> failure() const {
-    return tl::make_unexpected(
-        Error{Code::kPeerDied, Blame::kCommunicator,
-              "weft: the store that the ranks meet by does not answer: " + problem_.substr(0, problem_.find('\n'))});
-  }
-
- private:
-  c10d::Store& store_;
-  const std::string key_;
-  std::string problem_;
-  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-};
-
-// What rank 0 has written into the store, once it has. Errors: the store's; kTimeout; kAborted: a signal's handler has
-// raised.
-inline Result<std::string> written(c10d::Store& store, const std::string& key, milliseconds timeout) {
-  constexpr std::chrono::microseconds kFirst{200}, kLongest{20000};
-  const auto until = std::chrono::steady_clock::now() + timeout;
-  for (auto pause = kFirst; !store.check({key}); pause = std::min(2 * pause, kLongest)) {
-    if (std::chrono::steady_clock::now() >= until)
-      return tl::make_unexpected(Error{Code::kTimeout,
-                                       Blame::kCommunicator,
-                                       c10::str(timeout.count(), " ms: rank 0 of the group has not come"),
-                                       {0}});
-    if (signal_raised()) return tl::make_unexpected(Error{Code::kAborted, Blame::kCommunicator, "interrupted"});
-    std::this_thread::sleep_for(pause);
-  }
-  return store.get_to_str(key);
-}
-
-// Joins `size` ranks that meet by what rank 0 writes into the store.
-inline Result<Communicator> meet(c10d::Store& store, const std::string& key, int rank, int size,
-                                 const GroupOptions& wanted) {
-  const ConnectOptions options{.transport = wanted.transport, .interface = wanted.interface, .timeout = wanted.timeout};
-  std::optional<MeetingPlace> place;
-  Result<std::string> text;
-  if (rank == 0) {
-    auto opened = MeetingPlace::open(size, options);
-    if (!opened) return tl::make_unexpected(opened.error());
-    place.emplace(std::move(*opened));
-    text = place->id().text();
-    store.set(key, *text);
-  } else {
-    text = written(store, key, wanted.timeout);
-  }
-  if (!text) return tl::make_unexpected(text.error());
-  auto id = UniqueId::parse(*text);
-  if (!id) return tl::make_unexpected(id.error());
-  // Ranks that cannot read the store any more do not come.
-  StoreWatch watch(store, key);
-  const Interruptible scope([&] { return signal_raised() || watch.gone(); });
-  auto met = Communicator::connect(*id, rank, size, options);
-  if (!met && watch.gone()) return watch.failure();
-  return met;
-}
 
 // A group's communicator, and where its calls run. Which calls there are is the derived classes' business.
 class Core : public c10d::Backend {
@@ -189,6 +35,20 @@ class Core : public c10d::Backend {
     const std::lock_guard guard(all_mutex_);
     for (const auto& known : all_)
       if (const auto lane = known.second.lock()) lane->abort(why);
+  }
+
+  // Ends the threads of all groups of this process, and what they still run: at the end of Python no thread may wait
+  // for its lock. The groups stay.
+  static void end_threads() {
+    const std::lock_guard guard(all_mutex_);
+    for (const auto& known : all_) {
+      std::unique_lock use(known.first->mutex_, std::try_to_lock);
+      const auto lane = known.second.lock();
+      if (!lane) continue;
+      if (!use.owns_lock() || !lane->idle()) lane->abort("has ended");
+      if (!use.owns_lock()) use.lock();
+      lane->close();
+    }
   }
 
   // A group of this process whose calls are weft's.
@@ -278,6 +138,13 @@ class Core : public c10d::Backend {
   // The communicator, for as long as it is the group's; null: it has none. Thread: any.
   std::shared_ptr<python::Lane> lane() const {
     const std::lock_guard guard(lane_mutex_);
+    return lane_;
+  }
+  // Likewise, after what is queued has ended. Errors: the group has no members.
+  std::shared_ptr<python::Lane> quiet() {
+    const std::lock_guard guard(mutex_);
+    TORCH_CHECK_WITH(DistBackendError, lane_, kNoMembers);
+    if (!lane_->idle()) lane_->close();
     return lane_;
   }
   // What has broken the communicator, as far as can be known without waiting for another thread's call.

@@ -92,9 +92,7 @@ setup(
     long_description=(HERE / "pypi.md").read_text(),
     long_description_content_type="text/markdown",
     author="weft maintainers",
-    author_email="maintainers@weft.invalid",
     license_expression="Apache-2.0",
-    url="https://weft.invalid/",
     python_requires=">=3.10",
     classifiers=[
         "Development Status :: 4 - Beta",
@@ -104,7 +102,7 @@ setup(
         "Programming Language :: Python :: 3 :: Only",
         "Topic :: System :: Distributed Computing",
     ],
-    packages=["weftcomm_torch", "weftcomm_torch.rehearse"],
+    packages=["weftcomm_torch", "weftcomm_torch.elastic", "weftcomm_torch.rehearse"],
     package_data={"weftcomm_torch": ["libweft.so.0.1", "py.typed", "source/**/*"]},
     entry_points={"torch.backends": ["weft = weftcomm_torch:register"]},
     **(compiled_parts() if PARTS == "installed" else no_compiled_parts()),

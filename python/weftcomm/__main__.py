@@ -1,4 +1,4 @@
-"""`python -m weftcomm COMMAND ...`: the wheel's command weft, or the one that is installed; `run --as-gloo` and `rehearse` are torch's part."""
+"""`python -m weftcomm COMMAND ...`: the wheel's command weft, or the one that is installed; `run --as-gloo`, `run --elastic` and `rehearse` are torch's part."""
 
 import importlib.util
 import os
@@ -6,25 +6,25 @@ import shutil
 import sys
 
 
-def asks_for_gloo(arguments: list[str]) -> bool:
-    """True if --as-gloo is among the options before the program's name."""
-    if arguments[:1] != ["run"]:
-        return False
-    options = iter(arguments[1:])
-    for word in options:
-        if word == "--as-gloo":
-            return True
-        if not word.startswith("-") or word in ("-m", "--"):
-            return False
-        if word in ("-n", "--ranks"):
-            next(options, None)
-    return False
-
-
 # Options of `weft run` that take a value.
 _WITH_VALUE = (
     "-n --ranks --nproc --transport --machines --sim --hosts --hostfile --folder --env --weft --ssh --ports --on-failure"
 ).split()
+
+
+def asks_for(wanted: str, arguments: list[str]) -> bool:
+    """Is this option of `run` among those before the program's name?"""
+    if arguments[:1] != ["run"]:
+        return False
+    options = iter(arguments[1:])
+    for word in options:
+        if word == wanted or word.startswith(wanted + "="):
+            return True
+        if not word.startswith("-") or word in ("-m", "--"):
+            return False
+        if word in (*_WITH_VALUE, "--replace", "--join", "--listen"):
+            next(options, None)
+    return False
 
 
 def with_python(arguments: list[str]) -> list[str]:
@@ -56,8 +56,10 @@ def of_torch(script: str, what: str, arguments: list[str]) -> None:
 
 def main() -> None:
     arguments = sys.argv[1:]
-    if asks_for_gloo(arguments):
+    if asks_for("--as-gloo", arguments):
         of_torch("_launch.py", "--as-gloo", arguments)
+    if asks_for("--elastic", arguments):
+        of_torch(os.path.join("elastic", "_launch.py"), "--elastic", arguments[1:])
     if arguments[:1] == ["rehearse"] and not any(word.endswith(".jsonl") for word in arguments[1:]):
         of_torch(os.path.join("rehearse", "_launch.py"), "rehearse", arguments[1:])
     if arguments[:1] == ["run"]:

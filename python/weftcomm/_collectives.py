@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, get_args, overload
 
 from . import _arguments, _errors
+from ._arrays import array_of, new_like, shape_of
 from ._work import Work
 
 if TYPE_CHECKING:
-    import numpy as np
     from typing_extensions import Unpack
 
     from ._schedule import Algorithm, Schedule
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 A = TypeVar("A")  # an array: NumPy, anything with the buffer protocol, DLPack on the CPU (torch)
 
 Op = Literal["sum", "prod", "min", "max", "avg", "and", "or", "xor", "premul_sum"]
-
 
 
 class Options(TypedDict, total=False):
@@ -54,104 +52,6 @@ class Core(Protocol):
     def call(
         self, kind: int, input: Any, output: Any, op: str | None, root: int, wait: bool, options: dict[str, Any] | None
     ) -> Any: ...
-
-
-def _shape(x: Any, operation: str) -> tuple[int, ...]:
-    if _is_scalar(x):
-        return ()
-    try:
-        shape: Any = x.shape if hasattr(x, "shape") else memoryview(x).shape
-    except TypeError:
-        raise _errors.InvalidArgument(
-            f"{type(x).__name__} is no array: neither the buffer protocol nor DLPack", operation=operation
-        ) from None
-    return shape if type(shape) is tuple else tuple(int(n) for n in shape)
-
-
-def _is_scalar(x: Any) -> bool:
-    return isinstance(x, (int, float, complex))
-
-
-def _new(x: Any, shape: tuple[int, ...]) -> Any:
-    """An array of x's kind and element type with this shape, not filled in."""
-    import numpy as np
-
-    try:
-        if isinstance(x, (np.ndarray, np.generic)):
-            return np.empty(shape, x.dtype)
-        if hasattr(x, "new_empty"):  # torch
-            return x.new_empty(shape)
-        return np.empty(shape, np.asarray(x).dtype)
-    except (MemoryError, ValueError, OverflowError) as e:
-        text = f"no memory for a result of shape {shape}: {e}".replace("\n", " ")
-        raise _errors.NoResources(text, "no_resources") from None
-
-
-def array_of(x: Any) -> Any:
-    """Numbers, and lists and tuples of numbers, become NumPy's arrays, as NumPy's own functions take them."""
-    if hasattr(x, "__array_finalize__"):  # NumPy's arrays, the most frequent: looked at first
-        return x
-    if isinstance(x, (list, tuple)):
-        return _array_of_list(x)
-    if _is_scalar(x) or type(x).__module__ == "numpy":
-        import numpy as np
-
-        return np.asarray(x)
-    return x
-
-
-def _array_of_list(x: Any) -> Any:
-    import numpy as np
-
-    try:
-        array = np.asarray(x)
-    except (TypeError, ValueError, OverflowError):
-        array = np.asarray(None)
-    if array.dtype.kind not in "biufc":
-        raise _errors.InvalidArgument(f"{_arguments.shown(x)}: of lists, only those of numbers, of one length at each depth")
-    return array
-
-
-def layout(shape: int | Sequence[int], dtype: Any, operation: str) -> tuple[np.dtype[Any], tuple[int, ...], int]:
-    """The element type, also one of ml_dtypes by its name, the shape, and how many elements that are.
-
-    Raises: InvalidArgument: a type that cannot be communicated, a size that is none; NoResources: too much.
-    """
-    import numpy as np
-
-    try:
-        kind = np.dtype(dtype)
-    except (TypeError, ValueError):
-        kind = _small_float(dtype, operation)
-    plain = kind.kind in "biuf" and kind.itemsize <= 8 and kind.isnative
-    if not plain and kind.name not in _SMALL_FLOATS:
-        raise _errors.InvalidArgument(
-            f"element type {kind}: memory has booleans, integers and floats of up to 8 bytes in this machine's order",
-            operation=operation,
-        )
-    given = shape if isinstance(shape, (tuple, list)) else (shape,)
-    sizes = tuple(_arguments.integer(n, "a size of shape", operation, 0, _arguments.MOST_BYTES) for n in given)
-    count = math.prod(sizes)
-    if count * kind.itemsize > _arguments.MOST_BYTES:
-        text = f"shape {sizes} of {kind}: {count * kind.itemsize} bytes are more than a process can have"
-        raise _errors.NoResources(text, "no_resources", (), operation)
-    return kind, sizes, count
-
-
-_SMALL_FLOATS = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
-
-
-def _small_float(dtype: Any, operation: str) -> np.dtype[Any]:
-    import numpy as np
-
-    try:
-        import ml_dtypes
-
-        kind: np.dtype[Any] = np.dtype(getattr(ml_dtypes, dtype))
-        return kind
-    except (ImportError, AttributeError, TypeError):
-        text = f"element type {_arguments.shown(dtype)}: it is one of NumPy or ml_dtypes, or its name"
-        raise _errors.InvalidArgument(text, operation=operation) from None
 
 
 def _no_op(operation: str) -> _errors.InvalidArgument:
@@ -193,7 +93,7 @@ class Collectives:
         """
         x = array_of(x)
         if out is None:
-            out = _new(x, _shape(x, "all_reduce"))
+            out = new_like(x, shape_of(x, "all_reduce"))
         if wait is not True:
             wait = _arguments.flag(wait, "wait", "all_reduce")
         if op is None:
@@ -232,7 +132,7 @@ class Collectives:
         if self._rank != root:
             out = None
         elif out is None:
-            out = _new(x, _shape(x, "reduce"))
+            out = new_like(x, shape_of(x, "reduce"))
         return self._call(_REDUCE, x, out, op, root, wait, options)
 
     @overload
@@ -275,14 +175,14 @@ class Collectives:
         x = array_of(x)
         if out is not None and counts is None:
             return self._call(_ALL_GATHER, x, out, None, 0, wait, options)
-        shape = _shape(x, "all_gather")
+        shape = shape_of(x, "all_gather")
         if counts is not None:
             counts = self._counts(counts, "counts", "all_gather")
             rows = self._rows(counts[self._rank], shape, "all_gather")
             if out is None:
-                out = _new(x, (sum(counts), *shape[1:]))
+                out = new_like(x, (sum(counts), *shape[1:]))
             return self._call(_ALL_GATHER_V, x, out, None, 0, wait, {**options, "counts": [c * rows for c in counts]})
-        out = _new(x, self._times_size(shape, _arguments.flag(stack, "stack", "all_gather")))
+        out = new_like(x, self._times_size(shape, _arguments.flag(stack, "stack", "all_gather")))
         return self._call(_ALL_GATHER, x, out, None, 0, wait, options)
 
     @overload
@@ -324,14 +224,14 @@ class Collectives:
         x = array_of(x)
         if out is not None and counts is None:
             return self._call(_REDUCE_SCATTER, x, out, op, 0, wait, options)
-        shape = _shape(x, "reduce_scatter")
+        shape = shape_of(x, "reduce_scatter")
         if counts is not None:
             counts = self._counts(counts, "counts", "reduce_scatter")
             rows = self._rows(sum(counts), shape, "reduce_scatter")
             if out is None:
-                out = _new(x, (counts[self._rank], *shape[1:]))
+                out = new_like(x, (counts[self._rank], *shape[1:]))
             return self._call(_REDUCE_SCATTER_V, x, out, op, 0, wait, {**options, "counts": [c * rows for c in counts]})
-        out = _new(x, self._part(shape))
+        out = new_like(x, self._part(shape))
         return self._call(_REDUCE_SCATTER, x, out, op, 0, wait, options)
 
     @overload
@@ -373,7 +273,7 @@ class Collectives:
         x = array_of(x)
         if out is not None and send_counts is None and receive_counts is None:
             return self._call(_ALL_TO_ALL, x, out, None, 0, wait, options)
-        shape = _shape(x, "all_to_all")
+        shape = shape_of(x, "all_to_all")
         if (send_counts is None) != (receive_counts is None):
             raise _errors.InvalidArgument("send_counts and receive_counts go together", operation="all_to_all")
         if send_counts is not None and receive_counts is not None:
@@ -381,7 +281,7 @@ class Collectives:
             receive_counts = self._counts(receive_counts, "receive_counts", "all_to_all")
             rows = self._rows(sum(send_counts), shape, "all_to_all")
             if out is None:
-                out = _new(x, (sum(receive_counts), *shape[1:]))
+                out = new_like(x, (sum(receive_counts), *shape[1:]))
             return self._call(
                 _ALL_TO_ALL_V,
                 x,
@@ -396,7 +296,7 @@ class Collectives:
                 },
             )
         self._part(shape)
-        out = _new(x, shape)
+        out = new_like(x, shape)
         return self._call(_ALL_TO_ALL, x, out, None, 0, wait, options)
 
     @overload
@@ -423,7 +323,7 @@ class Collectives:
         if self._rank != root:
             out = None
         elif out is None:
-            out = _new(x, self._times_size(_shape(x, "gather"), _arguments.flag(stack, "stack", "gather")))
+            out = new_like(x, self._times_size(shape_of(x, "gather"), _arguments.flag(stack, "stack", "gather")))
         return self._call(_GATHER, x, out, None, root, wait, options)
 
     @overload

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _arguments, _core, _errors
-from ._collectives import BARRIER, A, Collectives, Op, array_of, layout
+from ._arrays import array_of, layout
+from ._collectives import BARRIER, A, Collectives, Op
 from ._work import Message, MessageWork, Work
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _arguments, _core, _errors
-from ._collectives import _SMALL_FLOATS, Collectives, layout
+from ._arrays import SMALL_FLOATS, layout
+from ._collectives import Collectives
 
 if TYPE_CHECKING:
     import numpy as np
@@ -254,7 +255,7 @@ def _keeps_values(given: NDArray[Any], kind: np.dtype[Any], operation: str) -> N
     """Raises: InvalidArgument: values that the type would alter: fractions, or what exceeds it, in integers."""
     import numpy as np
 
-    if given.dtype.kind not in "biuf" and given.dtype.name not in _SMALL_FLOATS:
+    if given.dtype.kind not in "biuf" and given.dtype.name not in SMALL_FLOATS:
         text = f"a value of type {given.dtype} cannot be put into {kind}"
         raise _errors.InvalidArgument(text, operation=operation)
     if kind.kind not in "biu" or given.size == 0 or given.dtype == kind:

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
-from jobs import sentence
+from rank import sentence
 from torch._C._distributed_c10d import ErrorType
 
 

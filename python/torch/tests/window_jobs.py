@@ -9,7 +9,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 import weftcomm_torch
-from jobs import is_shared, main, sentence
+from rank import is_shared, main, sentence
 
 
 def put_in_a_ring(rank, ranks):

@@ -6,6 +6,7 @@ process group is made, so that a build for another torch cannot break the import
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import sys
@@ -40,6 +41,9 @@ def Options(  # noqa: N802 (a class in the compiled part)
 
 def _create(opts: Any, options: Any) -> Any:
     adapter = _compiled()
+    made = getattr(options, "made_by_elastic", None)
+    if made is not None:
+        return made
     if options is None or not isinstance(options, adapter.Options):
         options = adapter.Options(timeout=opts.timeout.total_seconds())
     options.global_ranks_in_group = opts.global_ranks_in_group
@@ -55,6 +59,7 @@ def _say_what_is_raised() -> None:
     before = sys.excepthook
     if getattr(before, "says_to_groups", False):
         return
+    atexit.register(_compiled().end_threads)
 
     def say(kind: Any, raised: Any, trace: Any) -> None:
         text = str(raised)

@@ -1,4 +1,4 @@
-"""`python -m weftcomm_torch run --as-gloo ...` and `... rehearse ...`: what `weftcomm` with these words becomes.
+"""`python -m weftcomm_torch run --as-gloo ...`, `... run --elastic ...` and `... rehearse ...`: what `weftcomm` with these words becomes.
 
 `python -m weftcomm_torch build` compiles for the torch that is here, if that is still to be done."""
 
@@ -20,4 +20,8 @@ if sys.argv[1:] == ["build"]:
     sys.exit(0)
 if sys.argv[1:2] != ["run"]:
     _launch.fail(_launch.USAGE)
+if _launch.asks_for("--elastic", sys.argv[2:]):
+    from .elastic import _launch as elastic
+
+    sys.exit(elastic.main(sys.argv[2:]))
 _launch.run(sys.argv[2:])

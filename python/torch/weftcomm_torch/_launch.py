@@ -20,6 +20,19 @@ def fail(text: str) -> NoReturn:
     sys.exit(2)
 
 
+def asks_for(wanted: str, arguments: list[str]) -> bool:
+    """Is this option among those before the program's name?"""
+    words = iter(arguments)
+    for word in words:
+        if word == wanted or word.startswith(wanted + "="):
+            return True
+        if not word.startswith("-") or word in ("-m", "--"):
+            return False
+        if word in ("-n", "--ranks", "--nproc", "--replace", "--join", "--listen"):
+            next(words, None)
+    return False
+
+
 def weft_command() -> str:
     """The command weft: beside this Python, or in PATH."""
     beside = os.path.join(sysconfig.get_path("scripts"), "weft")
