@@ -30,7 +30,7 @@ TEST_P(ReportedElsewhere, ADeathBeforeTheFirstCallOfASubgroupIsNamedAtOnce) {
   ConnectedJob job(3, options(30s), [](Communicator& c, Report&, NoticeBoard& board) -> std::string {
     auto part = c.split(0, c.rank());
     if (!part) return text_of(part.error());
-    if (const Status s = c.barrier(); !s) return text_of(s);
+    (void)c.barrier();  // it may fail already, where a rank that has passed it has died
     if (c.rank() == 0) kill(getpid(), SIGKILL);
     const auto begin = Clock::now();
     const std::string said = named(barrier_until_it_fails(*part), begin);
@@ -46,7 +46,7 @@ TEST_P(ReportedElsewhere, ADeathBeforeTheFirstCallOfASubgroupIsNamedAtOnce) {
 TEST_P(ReportedElsewhere, TwoDeathsOneAfterAnotherAreShrunkAwayAndTheRestSplits) {
   ConnectedJob job(5, options(30s), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
     const Rank job_rank = c.rank();
-    if (const Status s = c.barrier(); !s) return text_of(s);
+    (void)c.barrier();  // it may fail already, where a rank that has passed it has died
     for (const Rank victim : {1, 0}) {
       if (job_rank == victim) kill(getpid(), SIGKILL);
       (void)barrier_until_it_fails(c);
@@ -69,7 +69,7 @@ TEST_P(ReportedElsewhere, OverlappingGroupsThatAreShrunkInDifferentOrdersEndWith
   ConnectedJob job(4, options(1s), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
     auto green = c.split(0, c.rank()), orange = c.split(0, c.rank());
     if (!green || !orange) return "no groups";
-    if (const Status s = c.barrier(); !s) return text_of(s);
+    (void)c.barrier();  // it may fail already, where a rank that has passed it has died
     if (c.rank() == 3) kill(getpid(), SIGKILL);
     const auto begin = Clock::now();
     auto first = (c.rank() == 2 ? *orange : *green).shrink();
@@ -107,7 +107,7 @@ TEST_P(ReportedElsewhere, AMessageWhoseSenderEndsAtOnceArrives) {
 // pmodels/mpich #5923, ml-explore/mlx #3862: a receive from a process that is killed never ends.
 TEST_P(ReportedElsewhere, AReceiveFromARankThatIsKilledNamesIt) {
   ConnectedJob job(3, options(30s), [](Communicator& c, Report&, NoticeBoard& board) -> std::string {
-    if (const Status s = c.barrier(); !s) return text_of(s);
+    (void)c.barrier();  // it may fail already, where a rank that has passed it has died
     if (c.rank() == 0) {
       std::this_thread::sleep_for(100ms);
       kill(getpid(), SIGKILL);
@@ -129,7 +129,7 @@ TEST_P(ReportedElsewhere, AReceiveFromARankThatIsKilledNamesIt) {
 TEST_P(ReportedElsewhere, AnAbortFromAnotherThreadEndsTheCallsOfAllRanks) {
   for (const int after_us : {0, 200, 1000, 5000}) {
     ConnectedJob job(4, options(30s), [after_us](Communicator& c, Report&, NoticeBoard& board) -> std::string {
-      if (const Status s = c.barrier(); !s) return text_of(s);
+      Status s = c.barrier();
       std::thread other;
       if (c.rank() == 1)
         other = std::thread([&] {
@@ -138,7 +138,6 @@ TEST_P(ReportedElsewhere, AnAbortFromAnotherThreadEndsTheCallsOfAllRanks) {
         });
       std::vector<float> data(20000, 1);
       const auto begin = Clock::now();
-      Status s;
       while (s) s = c.all_reduce<float>(data, data);
       if (other.joinable()) other.join();
       const std::string said = named(s, begin);
