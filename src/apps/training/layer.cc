@@ -166,7 +166,7 @@ class Layer {
   }
 
   // Every rank sends its tokens' copies to the ranks of their experts, evenly, and gets them back. DeepEP and HybridEP
-  // send a token once to each node that has experts of it, and there once to each rank, both at once.
+  // send a token once to each node that has experts of it, and there once to each rank. One of both ways, on average.
   Result<Sent> dispatch() {
     const double row = d(m_.expert_hidden) * 2, tokens = tokens_ / per_shard();
     const auto ep = static_cast<Rank>(plan_.ep), stride = static_cast<Rank>(plan_.etp);
@@ -174,19 +174,15 @@ class Layer {
       WEFT_TRY(const auto all, traffic_(Collective::kAllToAll, {ep, stride}, static_cast<Bytes>(expert_rows() * row)));
       return Sent{1, expert_rows() * row, all.seconds};
     }
+    const Traffic::Experts experts{.tokens = static_cast<Bytes>(tokens),
+                                   .token_bytes = static_cast<Bytes>(row),
+                                   .per_token = static_cast<int>(m_.top_k),
+                                   .experts = static_cast<int>(m_.experts)};
+    WEFT_TRY(const auto there, traffic_(Collective::kDispatch, {ep, stride}, experts));
+    WEFT_TRY(const auto back, traffic_(Collective::kCombine, {ep, stride}, experts));
     // Of `places`, those that have one of a token's experts.
     const auto reached = [&](Rank places) { return d(places) * (1 - std::pow(1 - 1 / d(places), d(m_.top_k))); };
-    const auto copies = static_cast<Bytes>(tokens * reached(ep) * row);
-    const auto per_node = static_cast<Rank>(std::max<std::int64_t>(1, traffic_.gpus_per_node() / plan_.etp));
-    if (ep <= per_node || ep % per_node != 0) {
-      WEFT_TRY(const auto all, traffic_(Collective::kAllToAll, {ep, stride}, copies));
-      return Sent{1, d(copies), all.seconds};
-    }
-    const Rank nodes = ep / per_node;
-    WEFT_TRY(const auto across, traffic_(Collective::kAllToAll, {nodes, static_cast<Rank>(per_node * stride)},
-                                         static_cast<Bytes>(tokens * reached(nodes) * row)));
-    WEFT_TRY(const auto within, traffic_(Collective::kAllToAll, {per_node, stride}, copies));
-    return Sent{2, tokens * reached(nodes) * row + d(copies), std::max(across.seconds, within.seconds)};
+    return Sent{1, tokens * reached(ep) * row, (there.seconds + back.seconds) / 2};
   }
 
   Status expert_communication() {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "model/predict/predict.h"
 #include "model/sim/flow/flow_fabric.h"
+#include "plan/cost/expert_kernels.h"
 #include "plan/schedule/collective.h"
 #include "plan/tune/nccl/search.h"
 #include "plan/tune/tune.h"
@@ -112,20 +112,31 @@ Result<const cost::MachineView*> Traffic::part_for(Group group, Rank first) {
   return parts_.emplace(std::pair(group, first), std::move(view)).first->second.get();
 }
 
-Result<Traffic::Cost> Traffic::operator()(Collective collective, Group group, Bytes bytes) {
-  if (group.ranks <= 1 || bytes <= 0) return Cost{};
+template <class Key, class Work>
+Result<Traffic::Cost> Traffic::slowest(std::map<Key, Cost>& known, const Key& key, Group group, const Work& work) {
   if (std::int64_t{group.ranks - 1} * group.stride >= machine_->endpoints())
     return bad_input("a group of {} GPUs, {} apart, does not fit on {} GPUs", group.ranks, group.stride,
                      machine_->endpoints());
-  const auto key = std::tuple(collective, group, bytes, estimate_only_, as_nccl_);
-  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  if (const auto found = known.find(key); found != known.end()) return found->second;
   Cost slowest;
   for (const Rank first : firsts(group)) {
-    WEFT_TRY(const Cost cost, of_group(collective, group, first, bytes));
+    WEFT_TRY(const Cost cost, work(first));
     if (cost.seconds >= slowest.seconds) slowest = cost;
   }
-  known_.emplace(key, slowest);
+  known.emplace(key, slowest);
   return slowest;
+}
+
+Result<Traffic::Cost> Traffic::operator()(Collective collective, Group group, Bytes bytes) {
+  if (group.ranks <= 1 || bytes <= 0) return Cost{};
+  return slowest(known_, std::tuple(collective, group, bytes, estimate_only_, as_nccl_), group,
+                 [&](Rank first) { return of_group(collective, group, first, bytes); });
+}
+
+Result<Traffic::Cost> Traffic::operator()(Collective collective, Group group, const Experts& experts) {
+  if (group.ranks <= 1 || experts.tokens <= 0) return Cost{};
+  return slowest(known_experts_, std::tuple(collective, group, experts, estimate_only_), group,
+                 [&](Rank first) { return of_group(collective, group, first, experts); });
 }
 
 const tune::nccl::System* Traffic::system_of(const cost::MachineView& view, Group group, Rank first) {
@@ -148,14 +159,42 @@ Result<Traffic::Cost> Traffic::of_group(Collective collective, Group group, Rank
   if (as_nccl_) query.nccl = system_of(*view, group, first);
   // What NCCL's tuner does not model is weft's own choice.
   if (query.nccl != nullptr && !tune::nccl::choose(*view, *query.nccl, query.question)) query.nccl = nullptr;
+  return simulated(*view, std::move(query));
+}
+
+Result<Traffic::Cost> Traffic::of_group(Collective collective, Group group, Rank first, const Experts& experts) {
+  WEFT_TRY(const cost::MachineView* part, part_for(group, first));
+  const Rank per_node = part->ranks_per_node(group.ranks);
+  WEFT_TRY(auto routes, schedule::draw({.ranks = group.ranks,
+                                        .ranks_per_node = per_node,
+                                        .tokens = experts.tokens,
+                                        .per_token = experts.per_token,
+                                        .experts = experts.experts}));
+  WEFT_TRY(auto costs, cost::expert_costs(*part, collective, group.ranks, {.experts = experts.experts}));
+  const cost::MachineView view(part->topology(), std::move(costs), part->caches());
+  const Bytes groups = routes->tokens_per_rank(),
+              each = (experts.tokens * experts.token_bytes / kElement + groups - 1) / groups * groups;
+  const schedule::Task task{.collective = collective,
+                            .ranks = group.ranks,
+                            .ranks_per_node = per_node,
+                            .elements = each * group.ranks,
+                            .element_bytes = kElement,
+                            .routes = std::move(routes)};
+  return simulated(view, {.question = {.task = task,
+                                       .can = sim::flow_capabilities(view.topology()),
+                                       .protocol = std::string(traits(protocol::Protocol::kSimple).name),
+                                       .channels = 1}});
+}
+
+Result<Traffic::Cost> Traffic::simulated(const cost::MachineView& view, predict::Query query) const {
   WEFT_TRY(const tune::Candidate estimated, query.nccl != nullptr
-                                                ? tune::nccl::choose(*view, *query.nccl, query.question)
-                                                : tune::choose(*view, query.question));
+                                                ? tune::nccl::choose(view, *query.nccl, query.question)
+                                                : tune::choose(view, query.question));
   const Cost estimate{estimated.estimate.total.s(), estimated.plan.channels,
                       std::string(estimated.plan.algorithm->name), false};
   if (estimate_only_) return estimate;
   query.options.most_steps = kMostSteps;
-  const auto answer = predict::predict(*view, query);
+  const auto answer = predict::predict(view, query);
   if (!answer && answer.error().code == Code::kNoResources) return estimate;
   if (!answer) return tl::make_unexpected(answer.error());
   const schedule::Plan& plan = answer->choice.plan;

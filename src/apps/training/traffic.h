@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/predict/predict.h"
 #include "plan/cost/machine_view.h"
 #include "plan/tune/nccl/choice.h"
 #include "weft/types.h"
@@ -37,6 +38,15 @@ class Traffic {
   // The message is the larger side of the collective. A group of one costs nothing.
   Result<Cost> operator()(Collective collective, Group group, Bytes bytes);
 
+  // Tokens of every rank to the ranks of their experts, or back, by kernels that send each once to a rank and once to a
+  // node (DeepEP's normal ones). A token is `token_bytes`; experts lie evenly on the group's ranks.
+  struct Experts {
+    Bytes tokens = 0, token_bytes = 0;
+    int per_token = 1, experts = 1;
+    auto operator<=>(const Experts&) const = default;
+  };
+  Result<Cost> operator()(Collective collective, Group group, const Experts& experts);
+
   // From here on what NCCL's own tuner takes, where it models the collective; weft's own choice otherwise.
   void choose_as_nccl(bool nccl) { as_nccl_ = nccl; }
   // Estimates only: for comparing many plans.
@@ -51,12 +61,18 @@ class Traffic {
   std::vector<Rank> firsts(Group group) const;
   const tune::nccl::System* system_of(const cost::MachineView& view, Group group, Rank first);  // null: unknown
   Result<Cost> of_group(Collective collective, Group group, Rank first, Bytes bytes);
+  Result<Cost> of_group(Collective collective, Group group, Rank first, const Experts& experts);
+  Result<Cost> simulated(const cost::MachineView& view, predict::Query query) const;
+  // Of all groups of this kind the slowest, kept by `key`.
+  template <class Key, class Work>
+  Result<Cost> slowest(std::map<Key, Cost>& known, const Key& key, Group group, const Work& work);
 
   const cost::MachineView* machine_;
   std::vector<int> troubled_;
   bool estimate_only_ = false, as_nccl_ = false;
   std::map<std::pair<Group, Rank>, std::unique_ptr<cost::MachineView>> parts_;
   std::map<std::tuple<Collective, Group, Bytes, bool, bool>, Cost> known_;
+  std::map<std::tuple<Collective, Group, Experts, bool>, Cost> known_experts_;
   std::map<std::pair<Group, Rank>, tune::nccl::System> systems_;
 };
 
