@@ -127,7 +127,7 @@ Status streams(const Options& options) {
   WEFT_TRY(const auto job, Job::open(options));
   int right = 0;
   for (const Collective collective : schedule::kCollectives) {
-    if (schedule::uneven(collective) || collective == Collective::kBarrier) continue;
+    if (!schedule::alike(collective) || collective == Collective::kBarrier) continue;
     for (const std::size_t count : {std::size_t{7}, std::size_t{1} << 20})
       for (const By by : {By::kKernels, By::kCopies}) {
         if (by == By::kCopies && schedule::reduces(collective)) continue;

@@ -15,7 +15,7 @@ void enumerations(Draws& d) {
   EXPECT_EQ(is_known(type), size_of(type) > 0);
   const ReduceOp op = d.op();
   EXPECT_EQ(is_known(op), static_cast<int>(op) < 9);
-  EXPECT_EQ(is_known(d.one_of({Collective(13), Collective(255)})), false);
+  EXPECT_EQ(is_known(d.one_of({Collective(kCollectiveKinds), Collective(255)})), false);
   EXPECT_EQ(applies(DataType::kFloat16, ReduceOp::kXor), false);
   EXPECT_EQ(is_float(DataType::kUint64), false);
   EXPECT_EQ(data_type_of<double>(), DataType::kFloat64);

@@ -19,16 +19,16 @@ std::string compare(const schedule::Task& task, std::span<const std::vector<std:
   const schedule::Layout layout = layout_of(task);
   const schedule::Shape& shape = layout.shape();
   for (Rank r = 0; r < task.ranks; ++r)
-    for (int block = 0; block < shape.chunks; ++block) {
-      if (!schedule::holds(shape, Buffer::kOut, block, r)) continue;
-      const schedule::Run from = schedule::contributors(shape, block);
-      const auto first = static_cast<std::size_t>(layout.offset(Buffer::kIn, block)) / 4;
-      for (Bytes i = 0; i < layout.block_bytes(block) / 4; ++i) {
+    for (schedule::ChunkId chunk = 0; chunk < shape.chunks; ++chunk) {  // a block, or a token
+      if (!schedule::holds(shape, Buffer::kOut, chunk, r)) continue;
+      const std::vector<Rank> from = schedule::contributors_to(shape, chunk);
+      const auto first = static_cast<std::size_t>(layout.offset(Buffer::kIn, chunk)) / 4;
+      for (Bytes i = 0; i < layout.chunk_bytes(chunk) / 4; ++i) {
         std::uint32_t sum = 0, got = 0;
-        for (int k = 0; k < from.count; ++k)
-          sum += static_cast<std::uint32_t>(pattern(from.at(k), first + static_cast<std::size_t>(i)));
-        std::memcpy(&got, outputs[static_cast<std::size_t>(r)].data() + layout.offset(Buffer::kOut, block) + 4 * i, 4);
-        if (got != sum) return fmt::format("rank {} block {} element {}: {} instead of {}", r, block, i, got, sum);
+        for (const Rank giver : from)
+          sum += static_cast<std::uint32_t>(pattern(giver, first + static_cast<std::size_t>(i)));
+        std::memcpy(&got, outputs[static_cast<std::size_t>(r)].data() + layout.offset(Buffer::kOut, chunk) + 4 * i, 4);
+        if (got != sum) return fmt::format("rank {} block {} element {}: {} instead of {}", r, chunk, i, got, sum);
       }
     }
   return {};
