@@ -51,7 +51,8 @@ TEST(Exchange, EveryAlgorithmOfMessagesIsProvedAgainAsMscclXml) {
         if (root != 0 && !rooted(a.collective)) continue;
         const Document d = document_of(a, {.ranks = n, .root = root, .ranks_per_node = per_node});
         const auto xml = to_msccl_xml(d);
-        ASSERT_EQ(xml.has_value(), only_messages(d.schedule) && a.collective != Collective::kBarrier && !routed(a.collective))
+        ASSERT_EQ(xml.has_value(),
+                  only_messages(d.schedule) && a.collective != Collective::kBarrier && !routed(a.collective))
             << a.name << " " << name(a.collective) << " on " << n << ": "
             << (xml ? std::string() : xml.error().message);
         if (!xml) continue;
