@@ -231,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"kv fetch /nonexistent.json", "--on names"},
         BadInput{"kv fetch /nonexistent.json --on dgx-h100", "/nonexistent.json"},
         BadInput{"bench all_reduce --blocks 3", "--blocks"},
-        BadInput{"kv replay /nonexistent --blocks 0", "--blocks 0"}, BadInput{"kv", "subcommand"},
+        BadInput{"kv replay /nonexistent --blocks 0", "--blocks 0"}, BadInput{"kv", "needs one of size, replay, fetch"},
         BadInput{"bench", "collective"}, BadInput{"bench all_reduse", "'all_reduse'"},
         BadInput{"bench all_reduce --ranks 0", "--ranks 0"},
         BadInput{"bench all_reduce --ranks 0 --on dgx-h100", "--ranks 0"}, BadInput{"bench all_reduce --ranks x", "x"},

@@ -19,8 +19,8 @@ TEST(Protocol, NamesAreReadBack) {
 TEST(Protocol, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   const auto r = parse_protocol("LL256");
   ASSERT_FALSE(r.has_value());
-  EXPECT_EQ(r.error().message,
-            "unknown protocol 'LL256'; did you mean LL128, LL64, LL? there are Simple, LL, LL64, LL128, Direct");
+  EXPECT_EQ(r.error().message, "unknown protocol 'LL256'; there are Simple, LL, LL64, LL128, Direct");
+  EXPECT_NE(parse_protocol("Simpel").error().message.find("did you mean Simple?"), std::string::npos);
   EXPECT_EQ(r.error().blame, Blame::kInput);
 }
 

@@ -185,10 +185,10 @@ TEST(Formats, GptNeoxsGatedMlpHasAThirdOfItsWidthAndItsTokenizerADefault) {
 
 TEST(Formats, OpenRlhfsArgumentsInSectionsAreRead) {
   const Config c = read("sft.sh",
-                        "read -r -d '' commands <<EOF\nopenrlhf.cli.train_sft \\\n --data.max_len 1024 \\\n"
+                        "deepspeed --module openrlhf.cli.train_sft \\\n --data.max_len 1024 \\\n"
                         " --train.batch_size 128 \\\n --train.micro_batch_size 4 \\\n"
                         " --model.model_name_or_path Qwen/Qwen2.5-VL-7B-Instruct \\\n --ds.zero_stage 2 \\\n"
-                        " --model.gradient_checkpointing_enable\nEOF\ndeepspeed --module $commands\n");
+                        " --model.gradient_checkpointing_enable\n");
   EXPECT_EQ(c.format, "OpenRLHF");
   EXPECT_EQ(c.model_name, "qwen2.5-7b");
   EXPECT_EQ(c.numbers.at("zero"), 2);

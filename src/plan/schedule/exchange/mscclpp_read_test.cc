@@ -100,7 +100,7 @@ std::string exchange(bool crossed) {
     const std::string sends = put + R"(,{"name":"sem_release","semaphore_ids":[0]})";
     const bool swapped = crossed && gpu == 1;
     gpus += (gpu == 0 ? "" : ",") + fmt::format(R"({{"id":{0},"input_chunks":2,"output_chunks":2,"scratch_chunks":1,
-      "channels":[{{"channel_type":"memory","connected_to":[{1}]}}],"remote_buffers":[{{"rank":{1},"type":"s"}}],
+      "channels":[{{"channel_type":"memory","connected_to":[{1},{1}]}}],"remote_buffers":[{{"rank":{1},"type":"s"}}],
       "semaphores":[{{"init_value":0}}],"threadblocks":[{2},{3}]}})",
                                                 gpu, 1 - gpu, block(0, swapped ? take : sends),
                                                 block(1, swapped ? sends : take));
