@@ -63,7 +63,7 @@ def dispatch(tokens: torch.Tensor, chosen: torch.Tensor, owners: torch.Tensor, g
     wanted = torch.stack([(rank_of == r).any(dim=1) for r in range(n)])  # [ranks, T]
     to, token = wanted.nonzero(as_tuple=True)  # ordered by rank, then by token
     rows = wanted.sum(dim=1).tolist()
-    # Of every row: which experts want it there, by place.
+    # Says for every row which experts want it there, by place.
     asked = torch.where(rank_of[token] == to[:, None], chosen[token], -1)  # [rows, K]
     back = (asked >= 0).nonzero(as_tuple=False)  # what comes back: ordered by rank, token, place
     returned = torch.zeros(n, dtype=torch.int64).index_add_(0, to[back[:, 0]], torch.ones(len(back), dtype=torch.int64))

@@ -8,7 +8,7 @@
 namespace weft::cli {
 namespace {
 
-// Of a port's rate a reliable connection carries 93 to 98 %: headers of 4 KiB packets, acknowledgements.
+// A reliable connection carries 93 to 98 % of its port's rate: headers of 4 KiB packets, acknowledgements.
 constexpr double kGoodShare = 0.88;
 constexpr std::int64_t kLarge = 64 << 10;  // from which one queue pair fills a port
 constexpr double kGoodLatency = 4;         // us of small messages through two NICs and a switch

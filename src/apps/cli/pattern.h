@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/reference.h"
+#include "plan/schedule/exchange/place.h"
 #include "plan/schedule/lower/lower.h"
 #include "weft/communicator.h"
 
@@ -20,10 +21,6 @@ inline int contribution(Rank rank, Bytes element) { return (kind_of(element) + r
 
 // What a rank's contribution is multiplied by where the operation asks for a scalar.
 inline Scalar scalar_of(Rank rank) { return Scalar::of(1 + rank % 2); }
-
-inline schedule::ChunkId chunks_per_block(const schedule::Shape& shape) {
-  return shape.chunks / schedule::blocks(shape.collective, shape.ranks);
-}
 
 // A number for every element of the message, by which contributions differ.
 inline Bytes place_of(int block, Bytes element) { return Bytes{block} * 1021 + element; }

@@ -199,7 +199,7 @@ class Members:
     def recover(self, at: str, problem: BaseException | None, said_no: bool = False) -> None:
         """Goes on with the members that are left. All of them come here, each from where it stands.
 
-        Errors: DistBackendError, the one that brought all here, if nobody was lost twice in a row; Lost.
+        Errors: DistBackendError, the one that brought all here, if nobody was lost in two tries, one after the other; Lost.
         """
         attempts, before = 0, self.members
         while True:
