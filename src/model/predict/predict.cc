@@ -85,9 +85,10 @@ class Pilots {
     plan.most_round = schedule::cut_of(task_, plan).round;  // rounds as large as those of all nodes
     const schedule::Task part =
         schedule::on_fewer_ranks(task_, plan, schedule::ranks_on(plan, kNodes, task_.ranks_per_node));
-    const auto simulated = simulate::simulate(machine_, part, plan, {.most_steps = most});
+    std::int64_t spent = 0;
+    const auto simulated = simulate::simulate(machine_, part, plan, {.most_steps_in_all = most, .spent = &spent});
+    left -= static_cast<double>(spent);
     if (!simulated) return std::nullopt;
-    left -= static_cast<double>(simulated->steps_in_all_runs);
     const auto estimated = estimate_(part, plan, std::nullopt);
     if (!estimated) return std::nullopt;
     return candidate.estimate.total * (simulated->time / estimated->total);
@@ -158,16 +159,19 @@ Result<Answer> search(const cost::MachineView& machine, const Query& q) {
       const bool needed = best == nullptr;
       if (!needed && left <= until) break;
       simulate::Options options{.max_events = q.options.max_events};
-      options.most_steps = needed ? q.options.most_steps : std::min(most, left);
+      options.most_steps = q.options.most_steps;
+      if (!needed) options.most_steps_in_all = std::min(most, left);
+      std::int64_t spent = 0;
+      options.spent = &spent;
       if (needed) options.before_run = q.options.before_run;
       if (q.progress) q.progress(answer.tried, answer.plans);
       auto outcome = simulate::simulate(machine, question.task, c->plan, options);
+      steps += spent;
+      if (!needed) left -= static_cast<double>(spent);
       if (!outcome && !needed && outcome.error().code == Code::kNoResources) continue;
       if (!outcome) return tl::make_unexpected(outcome.error());
       simulated.insert(c);
       ++answer.tried;
-      steps += outcome->steps_in_all_runs;
-      if (!needed) left -= static_cast<double>(outcome->steps_in_all_runs);
       const bool faster = needed || outcome->time < answer.outcome.time ||
                           (outcome->time == answer.outcome.time && c->plan.algorithm == best->plan.algorithm &&
                            c->plan.protocol == best->plan.protocol && c->plan.channels < best->plan.channels);

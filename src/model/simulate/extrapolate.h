@@ -101,7 +101,7 @@ auto extrapolate(schedule::Growth growth, Rank nodes, Rank least, Budget budget,
     if (unsure > kAgreement && known.operations_on(sizes.at(i + 1)) <= budget.size) continue;
     outcome.time += Duration::seconds(more);
     outcome.represented *= known.operations_on(nodes) / static_cast<double>(outcome.operations);
-    outcome.uncertainty = growth == schedule::Growth::kAboutPerNode ? std::max(unsure, kAbout) : unsure;
+    outcome.uncertainty += growth == schedule::Growth::kAboutPerNode ? std::max(unsure, kAbout) : unsure;
     return outcome;
   }
   return run(nodes);
@@ -155,7 +155,7 @@ auto extrapolate_by_levels(auto outcome, Rank nodes, Rank base, std::span<const 
   }
   outcome.time += Duration::seconds(more);
   outcome.represented *= as_many;
-  outcome.uncertainty = unsure / outcome.time.s();
+  outcome.uncertainty += unsure / outcome.time.s();
   return outcome;
 }
 

@@ -16,6 +16,14 @@ namespace {
 
 constexpr double kMostEnlarged = 1e-3;
 
+// A million steps take about a second.
+Care care_for(const Outcome& shortest) {
+  constexpr std::int64_t kMuch = 200'000, kTooMuch = 1'000'000;
+  return shortest.operations > kTooMuch ? Care::kTwoRuns
+         : shortest.operations > kMuch  ? Care::kAverage
+                                        : Care::kPeriods;
+}
+
 class Simulation {
  public:
   // `total_steps` gets the steps of all runs added. All must outlive this. `nodes`: those that the ranks sit on; empty:
@@ -33,13 +41,16 @@ class Simulation {
   Result<Outcome> run(Rank turn) const {
     const std::int64_t rounds = options_.fast_forward ? schedule::rounds_of(task_, plan_) : 1;
     if (rounds <= 1) return run_steps(task_, turn);
-    bool shortened = false;
+    Shortened shortened;
     // A connection's slots hold this many rounds: after them they are where they were.
     const std::int64_t period = plan_.algorithm->slots;
-    WEFT_TRY(Outcome outcome, steadily(rounds, period, shortened, [&](std::int64_t n) {
-               return run_steps(schedule::shortened(task_, plan_, rounds - n), turn);
-             }));
-    outcome.fast_forwarded |= shortened;
+    WEFT_TRY(
+        Outcome outcome,
+        steadily(
+            rounds, period, shortened,
+            [&](std::int64_t n) { return run_steps(schedule::shortened(task_, plan_, rounds - n), turn); }, care_for));
+    outcome.fast_forwarded |= shortened.any;
+    outcome.uncertainty = std::max(outcome.uncertainty, shortened.unsure);
     return outcome;
   }
 
@@ -47,25 +58,28 @@ class Simulation {
   Result<Outcome> run_steps(const Task& task, Rank turn) const {
     const int repeats = options_.fast_forward ? plan_.algorithm->repeats_for(schedule::context_of(task, plan_)) : 0;
     if (repeats <= 0) return run_once(task, plan_, turn);
-    bool shortened = false;
+    Shortened shortened;
     // A repeated pattern is where it was once it has passed all simulated ranks.
     const std::int64_t period = std::max<std::int64_t>(2, (std::int64_t{turn} * repeats + task.ranks - 1) / task.ranks);
-    WEFT_TRY(Outcome outcome, steadily(repeats, period, shortened, [&](std::int64_t repeat_limit) {
-               Plan plan = plan_;
-               plan.repeat_limit = static_cast<int>(repeat_limit);
-               return run_once(task, plan, turn);
-             }));
-    outcome.fast_forwarded = shortened;
+    WEFT_TRY(Outcome outcome, steadily(
+                                  repeats, period, shortened,
+                                  [&](std::int64_t repeat_limit) {
+                                    Plan plan = plan_;
+                                    plan.repeat_limit = static_cast<int>(repeat_limit);
+                                    return run_once(task, plan, turn);
+                                  },
+                                  care_for));
+    outcome.fast_forwarded = shortened.any;
+    outcome.uncertainty = shortened.unsure;
     return outcome;
   }
 
   Result<Outcome> run_once(const Task& task, const Plan& plan, Rank turn) const {
-    const bool bounded = std::isfinite(options_.most_steps);
-    if (options_.before_run || bounded) {
+    const double most = std::min(options_.most_steps, options_.most_steps_in_all - static_cast<double>(total_steps_));
+    if (options_.before_run || std::isfinite(most)) {
       const double steps = operations_of(task, plan, turn);
-      if (bounded && steps > options_.most_steps)
-        return failure(Code::kNoResources, Blame::kOperation, "{:.2g} steps are more than {:.2g}", steps,
-                       options_.most_steps);
+      if (steps > most)
+        return failure(Code::kNoResources, Blame::kOperation, "{:.2g} steps are more than {:.2g}", steps, most);
       if (options_.before_run) options_.before_run(steps);
     }
     sim::Timeline own;

@@ -67,14 +67,17 @@ Status check_packets(const cost::MachineView& machine, const sim::Disturbances& 
 Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& asked) {
   if (asked.packets) WEFT_CHECK(check_packets(machine, asked.disturbances));
   std::int64_t total_steps = 0;
-  WEFT_TRY(Outcome outcome, answer(machine, task, plan, sparing(asked), total_steps));
+  auto answered = answer(machine, task, plan, sparing(asked), total_steps);
+  if (asked.spent != nullptr) *asked.spent += total_steps;
+  WEFT_TRY(Outcome outcome, std::move(answered));
   outcome.steps_in_all_runs = total_steps;
   scale_to(outcome.time, outcome.why);
   outcome.method = outcome.extrapolated_from > 0 ? Method::kExtrapolated
                    : outcome.folded > 1          ? Method::kSymmetric
                                                  : Method::kFull;
   if (outcome.method != Method::kExtrapolated) {
-    outcome.low = outcome.high = outcome.time;
+    outcome.low = outcome.time * (1 - outcome.uncertainty);
+    outcome.high = outcome.time * (1 + outcome.uncertainty);
     return outcome;
   }
   if (outcome.high == Duration()) {

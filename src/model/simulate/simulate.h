@@ -31,8 +31,11 @@ struct Options {
   // Machines whose nodes differ are simulated in full up to this many steps: some minutes. Beyond, the cost of the odd
   // nodes is found on few nodes, with them and without.
   double most_in_full = 3e7;
-  // Runs that would take more steps than this are refused before they begin (kNoResources).
+  // Runs that would take more steps than this are refused before they begin (kNoResources), …
   double most_steps = std::numeric_limits<double>::infinity();
+  // … and those with which all runs together would.
+  double most_steps_in_all = std::numeric_limits<double>::infinity();
+  std::int64_t* spent = nullptr;  // grows by the steps of all runs, where these are refused or fail, too
   std::int64_t max_events = std::int64_t{1} << 40;
   sim::Disturbances disturbances = {};  // with any, every rank is simulated; but for slow ranks, every step, too
   // A kernel that runs beside the calls of the first job; then no steps are left out.
@@ -63,13 +66,13 @@ struct Outcome {
   Duration time;      // of all calls
   Duration computed;  // when the last rank had computed what it should
   Method method = Method::kFull;
-  Duration low, high;  // extrapolated: between these; else both are the time
+  Duration low, high;  // it is between these; both are the time where uncertainty is 0
   Rank folded = 1;     // ranks that each simulated rank stands for
   bool fast_forwarded = false;
-  Rank extrapolated_from = 0;          // 0, or the ranks of the largest part of the machine that was simulated, …
-  double uncertainty = 0;              // … and what such parts disagreed by, as a part of the time; …
-  bool approximate = false;            // … the cost model gave the growth with the nodes
-  std::int64_t operations = 0;         // steps that were simulated in the last run, from which the time is, …
+  Rank extrapolated_from = 0;   // 0, or the ranks of the largest part of the machine that was simulated, …
+  double uncertainty = 0;       // … and what such parts, or shorter runs, disagreed by, as a part of the time; …
+  bool approximate = false;     // … the cost model gave the growth with the nodes
+  std::int64_t operations = 0;  // steps that were simulated in the last run, from which the time is, …
   std::int64_t steps_in_all_runs = 0;  // … in all runs, …
   double represented = 0;    // … and those of all ranks that these stand for (counted; where extrapolated, about)
   Bytes enlarged = 0;        // the message was simulated this much larger, so that all ranks' chunks are equal

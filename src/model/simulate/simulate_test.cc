@@ -138,6 +138,8 @@ TEST(FastForward, AgreesWithCarryingOutEverything) {
   }
 }
 
+const auto carefully = [](const auto&) { return Care::kPeriods; };
+
 TEST(Steadily, BelievesAPaceOnlyAfterTwoEqualPeriods) {
   // The first hundred repetitions take 3 us each, all others 1 us.
   struct Timed {
@@ -145,24 +147,50 @@ TEST(Steadily, BelievesAPaceOnlyAfterTwoEqualPeriods) {
     double represented;
   };
   std::int64_t most = 0;
-  bool shortened = false;
+  Shortened shortened;
   const auto run = [&](std::int64_t n) -> Result<Timed> {
     most = std::max(most, n);
     return Timed{Duration::microseconds(static_cast<double>(n + 2 * std::min<std::int64_t>(n, 100))),
                  3.0 * static_cast<double>(n)};
   };
-  const auto slow_start = steadily(10'000, 64, shortened, run);
-  EXPECT_TRUE(shortened);
+  const auto slow_start = steadily(10'000, 64, shortened, run, carefully);
+  EXPECT_TRUE(shortened.any);
   EXPECT_NEAR(slow_start->time.us(), 10'200, 1);
   EXPECT_NEAR(slow_start->represented, 3 * 10'000, 1e-6);
   EXPECT_LT(most, 1'000);
   // Never steady: all is run.
-  shortened = false;
+  shortened = {};
   const auto square = [&](std::int64_t n) -> Result<Timed> {
     return Timed{Duration::microseconds(static_cast<double>(n * n)), 0};
   };
-  EXPECT_NEAR(steadily(1'000, 2, shortened, square)->time.us(), 1'000'000, 1);
-  EXPECT_FALSE(shortened);
+  EXPECT_NEAR(steadily(1'000, 2, shortened, square, carefully)->time.us(), 1'000'000, 1);
+  EXPECT_FALSE(shortened.any);
+}
+
+TEST(Steadily, BelievesAPaceThatGoesUpAndDownOnAverage) {
+  struct Timed {
+    Duration time;
+    double represented;
+  };
+  // Repetitions take 10 us, and every seventh 11 us.
+  std::int64_t most = 0;
+  Shortened shortened;
+  const auto run = [&](std::int64_t n) -> Result<Timed> {
+    most = std::max(most, n);
+    return Timed{Duration::microseconds(static_cast<double>(10 * n + n / 7)), static_cast<double>(n)};
+  };
+  const auto wavers = steadily(10'000, 2, shortened, run, carefully);
+  EXPECT_TRUE(shortened.any);
+  EXPECT_NEAR(wavers->time.us(), 101'428, 400);
+  EXPECT_NEAR(wavers->represented, 10'000, 1e-6);
+  EXPECT_LT(most, 1'000);
+  EXPECT_EQ(shortened.unsure, 0);
+  // Two runs say about the same, and that it is about.
+  most = 0;
+  const auto hurried = steadily(10'000, 2, shortened, run, [](const Timed&) { return Care::kTwoRuns; });
+  EXPECT_NEAR(hurried->time.us(), 101'428, 1'500);
+  EXPECT_LT(most, 20);
+  EXPECT_EQ(shortened.unsure, kOfTwoRuns);
 }
 
 TEST(Simulate, SaysBeforehandHowManyOperationsARunHas) {
