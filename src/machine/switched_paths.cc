@@ -91,12 +91,37 @@ std::optional<Path> star(const Topology& topology, const Routes& routes, std::sp
 
 bool reduces(const Device& device) { return device.facts.get("reduces") == "yes"; }
 
+namespace {
+
+// Whether every GPU has a link to a switch of this kind that sums: one that has lost its links, or its switch, can take
+// part in no sum of the others.
+bool all_gpus_joined(const Topology& topology, DeviceKind kind) {
+  std::vector<DeviceId> joined;
+  for (const Link& link : topology.links()) {
+    const auto join = [&](DeviceId gpu, DeviceId to) {
+      const Device& device = topology.device(to);
+      if (topology.device(gpu).kind == DeviceKind::kGpu && device.kind == kind && reduces(device))
+        joined.push_back(gpu);
+    };
+    if (link.count == 0) continue;
+    join(link.a, link.b);
+    join(link.b, link.a);
+  }
+  std::ranges::sort(joined);
+  const auto doubled = std::ranges::unique(joined);
+  joined.erase(doubled.begin(), doubled.end());
+  return joined.size() == topology.devices_of(DeviceKind::kGpu).size();
+}
+
+}  // namespace
+
 bool switches_sum(const Topology& topology, DeviceKind kind) {
   // Multicast memory is mapped on all GPUs: without peer access there is none (NCCL_P2P_DISABLE=1, p2p=loc).
   const auto forbids = [&](DeviceId id) { return topology.device(id).facts.get("p2p") == "loc"; };
   if (kind == DeviceKind::kNvSwitch && std::ranges::any_of(topology.devices_of(DeviceKind::kCpu), forbids))
     return false;
   const auto switches = topology.devices_of(kind);
+  if (kind == DeviceKind::kNvSwitch && !switches.empty() && !all_gpus_joined(topology, kind)) return false;
   return !switches.empty() && std::ranges::all_of(switches, [&](DeviceId id) { return reduces(topology.device(id)); });
 }
 

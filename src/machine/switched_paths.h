@@ -12,7 +12,8 @@ namespace weft::topology {
 // latency are those of the worst member's way. In all of them: nothing, if between some members there is no such
 // switch, or if the group has one member only. Time: O(members) paths.
 bool reduces(const Device& device);
-// Are there switches of this kind, and do all of them sum? Time: O(devices).
+// Are there switches of this kind, and do all of them sum? Of those inside nodes: and is every GPU joined to one that
+// does? Time: O(devices + links).
 bool switches_sum(const Topology& topology, DeviceKind kind);
 
 // Everybody's data to `reader`, its own included, summed on the way.

@@ -44,6 +44,9 @@ std::string simulated_text(const BenchRow& r) {
   if (r.extrapolated_from > 0)
     text += fmt::format("extrapolated from {} ranks{}, between {} and {} us; ", r.extrapolated_from,
                         r.approximate ? " by the cost model" : "", time_text(r.low), time_text(r.high));
+  else if (r.uncertainty > 0)
+    text +=
+        fmt::format("a few of many equal rounds were run: between {} and {} us; ", time_text(r.low), time_text(r.high));
   if (r.folded > 1)
     text += fmt::format("symmetric: folded {}:1; ", r.folded);
   else if (r.extrapolated_from == 0)
@@ -95,7 +98,10 @@ void BenchTable::header() const {
   fmt::print("# {} of {} {} on {} ranks, {} ({}{}); {}\n", report_.collective, report_.type, report_.op, report_.ranks,
              report_.machine, report_.world, report_.transport.empty() ? "" : ", " + report_.transport, report_.rates);
   if (!report_.tokens.empty())
-    fmt::print("# {}; size and count are of one rank's tokens; busbw: what a rank sends to others\n", report_.tokens);
+    fmt::print(
+        "# {}; size and count are of one rank's tokens, in low-latency mode once per expert; busbw: what a rank sends "
+        "to others\n",
+        report_.tokens);
   for (const std::string& finding : report_.findings) fmt::print("# note: {}\n", finding);
   for (const std::string& fault : report_.faults) fmt::print("# fault {}\n", fault);
   for (const std::string& job : report_.beside) fmt::print("# beside {}\n", job);
@@ -156,9 +162,20 @@ void BenchTable::footer(const BenchReport& report) const {
     wrong += std::max<std::int64_t>(0, r.errors);
     unchecked += r.errors < 0;
   }
-  fmt::print("# {} wrong elements{}, average busbw {:.2f} GB/s\n", wrong,
-             unchecked > 0 ? fmt::format(" ({} rows not checked)", unchecked) : "",
-             report.rows.empty() ? 0 : sum / static_cast<double>(report.rows.size()));
+  const auto rows = static_cast<std::int64_t>(report.rows.size());
+  const std::string checked = unchecked == rows ? "elements not checked"
+                              : unchecked > 0 ? fmt::format("{} wrong elements ({} rows not checked)", wrong, unchecked)
+                                              : fmt::format("{} wrong elements", wrong);
+  fmt::print("# {}, average busbw {:.2f} GB/s\n", checked, rows == 0 ? 0 : sum / static_cast<double>(rows));
+  const auto faster = [](const BenchRow& r) { return r.measured && r.time < r.measured->low; };
+  const auto slower = [](const BenchRow& r) { return r.measured && r.time > r.measured->high; };
+  const auto outside = [&](const auto& is, std::string_view what) {
+    const auto n = std::ranges::count_if(report.rows, is);
+    if (n > 0 && report.faults.empty())
+      fmt::print("# the times of {} of {} rows lie outside: published rows of such machines were {}\n", n, rows, what);
+  };
+  outside(faster, "slower");
+  outside(slower, "faster");
   if (report.world == "simulated")
     fmt::print(
         "# %least: the least possible time, as a share of the time; busbw also counts what switches sum on the way\n");

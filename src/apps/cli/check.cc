@@ -143,7 +143,9 @@ std::string verdict_of(bool is_slow, const std::vector<Explanation>& causes) {
   if (causes.empty()) return "is slow at small messages (affinity, clocks, a debug variable)";
   const Explanation& first = causes.front();
   if (first.id == "model" || first.left > kExplained + first.spread)
-    return "is slow, and no cause that was replayed explains it; the model may be at fault";
+    return fmt::format(
+        "is slow, and no cause that was replayed explains all of it ({} comes nearest); the model may be at fault",
+        first.words);
   return fmt::format("is slow; the likeliest cause ({:.0f} %) is {}", 100 * first.likelihood, first.words);
 }
 
@@ -155,7 +157,7 @@ void print(const Judged& judged) {
 
 void print_causes(const std::vector<Explanation>& causes) {
   if (causes.empty()) return;
-  fmt::print("\n{:>10} {:>9}  cause; what verifies it\n", "likelihood", "left |ln|");
+  fmt::print("\n{:>10} {:>9}  cause, and how likely it is among these; what verifies it\n", "likelihood", "left |ln|");
   for (const Explanation& cause : causes)
     if (cause.likelihood >= kShownLikelihood || &cause == causes.data() || cause.id == "model")
       fmt::print("{:>8.0f} % {:>9.2f}  {}; {}\n", 100 * cause.likelihood, cause.left, cause.words, cause.verify);
@@ -261,11 +263,18 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(std::string text, read_text_file(spec.table));
   text = plain_text(std::move(text));
   if (const auto pair = doctor::read_perftest(text)) return check_pair(spec.table, spec.on, spec.json, *pair);
-  const PerfTable read = doctor::read_table(text);
+  PerfTable read = doctor::read_table(text);
   if (!read.refused.empty()) return bad_input("{}: {}", spec.table, shown(read.refused));
   if (read.rows.empty())
     return bad_input("{}: no row of nccl-tests (size count type redop root time algbw busbw …), OSU or IMB",
                      spec.table);
+  const std::size_t rows = read.rows.size();
+  const std::string contradiction = doctor::leave_out_contradictions(read);
+  if (2 * read.rows.size() <= rows && !contradiction.empty())
+    return bad_input("{}: the table contradicts itself: {}", spec.table, contradiction);
+  if (!contradiction.empty())
+    fmt::print(stderr, "weft: {}: {} of {} rows are left out, which contradict themselves: {}\n", spec.table,
+               rows - read.rows.size(), rows, contradiction);
   const std::int64_t number = ranks_of(spec, read);
   const auto inferred = doctor::infer_collective(read, number);
   std::string collective = !spec.collective.empty()       ? spec.collective

@@ -31,7 +31,7 @@ report::KvSizeReport size_report(const Spec& spec, std::string_view text, const 
                          .tokens = tokens,
                          .block_tokens = spec.block_tokens,
                          .tp = spec.tp,
-                         .copies = model.copies(spec.tp),
+                         .copies = model.mla() ? spec.tp : model.copies(spec.tp),
                          .token_bytes = model.growing_bytes(),
                          .rank_token_bytes = model.model.cache(spec.tp).token_elements * model.element_bytes,
                          .growing_layers = cache.growing_layers,
@@ -45,8 +45,8 @@ report::KvSizeReport size_report(const Spec& spec, std::string_view text, const 
     r.active_parameters = model.model.active_parameters();
   }
   for (const auto& w : cache.windows) r.windows.push_back({w.tokens, w.layers, w.elements * model.element_bytes});
-  // Every rank holds latent vectors; a store needs one copy of them.
-  r.total_bytes = r.latent ? model.sequence_bytes(tokens, 1) : model.sequence_bytes(tokens, spec.tp) * spec.tp;
+  r.total_bytes = model.sequence_bytes(tokens, r.latent ? 1 : spec.tp) * spec.tp;
+  r.store_bytes = r.latent ? r.total_bytes / spec.tp : r.total_bytes;
   return r;
 }
 
@@ -69,7 +69,8 @@ void print_size(const report::KvSizeReport& r) {
   if (r.index_token_bytes > 0) row("indexer bytes per token", r.index_token_bytes, "keys of sparse attention, FP8");
   if (r.recurrent_layers > 0)
     row("bytes of states", r.state_bytes, fmt::format("{} recurrent layers, FP32, per sequence", r.recurrent_layers));
-  row("copies over the ranks", r.copies);
+  row("copies over the ranks", r.copies, r.latent && r.copies > 1 ? "every rank holds the latent vectors" : "");
+  if (r.store_bytes < r.total_bytes) row("bytes in a store", r.store_bytes, "which keeps one copy");
   row("bytes per token and rank", r.rank_token_bytes);
   row("bytes per block and rank", r.rank_token_bytes * r.block_tokens);
   for (const std::string& part : r.left_out) fmt::print("  {:<26} {:>14}  {}\n", "not modelled", "", shown(part));

@@ -6,6 +6,7 @@ namespace weft::cli {
 
 Result<std::optional<report::Measured>> measured_beside(Duration time, const cost::MachineView& machine, Rank ranks,
                                                         Collective collective, Bytes bytes) {
+  if (ranks < 2) return std::optional<report::Measured>();  // no table is of one rank
   WEFT_TRY(const auto ratios, accuracy::Ratios::shipped());
   const auto spread = ratios.spread(accuracy::case_of(machine, collective, ranks), bytes);
   if (!spread) return std::nullopt;

@@ -241,6 +241,9 @@ Result<Choice> choose(const Spec& spec, const Machine& machine, const topology::
   if (!spec.given.empty()) {
     WEFT_TRY(c.other, find_nodes("--given", names, spec.given));
   }
+  if (spec.nodes == 0 && spec.given.empty())
+    return bad_input("place: --nodes, how many, or --given, which ones, is needed; '{}' has {} nodes", machine.name,
+                     names.size());
   const std::int64_t count = spec.nodes > 0 ? spec.nodes : std::ssize(c.other);
   if (count < 1 || count > std::ssize(names))
     return bad_input("--nodes {}: '{}' has {} nodes", count, machine.name, names.size());

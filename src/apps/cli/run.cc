@@ -58,6 +58,7 @@ Result<int> run_here(const Spec& spec) {
     return bad_input("--machines {} is outside 1 … {}", spec.machines, spec.ranks);
   if (spec.machines > 1 && api::sends_only(transport))
     return bad_input("--machines: shared memory within each, tcp or ucx across (shm+ucx); not {}", transport);
+  WEFT_CHECK(launch::check_program(spec.program[0]));
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine(transport));
   std::vector<char*> arguments;
   for (const std::string& word : spec.program) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -82,8 +83,15 @@ Result<int> run_simulated(const Spec& spec) {
   const std::string trace = folder + "/trace";
   setenv("WEFT_PGAS_TRACE", trace.c_str(), 1);
   Result<int> code = run_here(spec);
-  if (code && *code == 0) code = replay_trace(trace, spec.sim, 1, "");
   std::error_code ignored;
+  if (code && *code == 0) {
+    if (std::filesystem::exists(trace + ".0", ignored))
+      code = replay_trace(trace, spec.sim, 1, "");
+    else
+      code = bad_input(
+          "--sim {}: {} recorded no one-sided operation; programs of OpenSHMEM, NVSHMEM and weft's windows do",
+          spec.sim, shown(spec.program[0]));
+  }
   std::filesystem::remove_all(folder, ignored);
   return code;
 }

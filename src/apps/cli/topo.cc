@@ -14,6 +14,7 @@
 #include "machine/render/staircase.h"
 #include "machine/render/svg.h"
 #include "machine/topology_json.h"
+#include "model/simulate/words.h"
 #include "plan/cost/translation.h"
 
 namespace weft::cli {
@@ -76,8 +77,7 @@ void print_links(const topology::Topology& t) {
 }
 
 Result<DeviceId> device_named(const topology::Topology& t, const std::string& wanted) {
-  for (DeviceId id = 0; id < static_cast<DeviceId>(t.devices().size()); ++id)
-    if (t.name_of(id) == wanted) return id;
+  if (const auto id = simulate::device_named(t, wanted)) return *id;
   return bad_input("--path {}: no such device; they are called as {}", wanted, t.name_of(t.endpoints().back()));
 }
 

@@ -34,8 +34,7 @@ Trial::Trial(Communicator& communicator, const Spec& spec, std::byte* in, std::b
         receive_counts_.push_back(static_cast<std::size_t>((*task.counts)[static_cast<std::size_t>(r * ranks + self)]));
     }
   }
-  if (schedule::routed(task.collective))
-    table_ = schedule::table_of(task.routes != nullptr ? *task.routes : *schedule::shown_routes(ranks));
+  if (schedule::routed(task.collective)) table_ = schedule::table_of(schedule::or_shown(task.routes.get(), ranks));
   const bool reduces = schedule::reduces(task.collective);
   request_ = {.collective = task.collective,
               .in = in,

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <optional>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/schedule_source.h"
@@ -16,7 +17,7 @@ struct Spec {
   ScheduleSource source;
   std::string json, ranks = "8";
   bool in_place = false, all = false;
-  std::int64_t slots = 0;
+  std::optional<std::int64_t> slots;
 };
 
 constexpr const char* kExamples = R"(
@@ -80,8 +81,10 @@ Result<schedule::Document> load(const Spec& spec) {
   WEFT_TRY(schedule::Document document, source.load());
   if (!source.is_file()) document.in_place = spec.in_place, document.out_of_place = !spec.in_place;
   if (source.is_file() && spec.in_place) return bad_input("{} says itself whether it works in place", source.what);
-  if (spec.slots < 0 || spec.slots > 1024) return bad_input("--slots {} is outside 1 … 1024", spec.slots);
-  if (spec.slots > 0) document.slots = static_cast<int>(spec.slots);
+  if (spec.slots) {
+    if (*spec.slots < 1 || *spec.slots > 1024) return bad_input("--slots {} is outside 1 … 1024", *spec.slots);
+    document.slots = static_cast<int>(*spec.slots);
+  }
   return document;
 }
 

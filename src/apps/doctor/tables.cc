@@ -280,6 +280,21 @@ PerfTable read_table(std::string_view text) {
   return reader.finish();
 }
 
+std::string leave_out_contradictions(PerfTable& table) {
+  constexpr double kNear = 0.12, kRounded = 0.02;  // tables print GiB/s as GB/s, and two digits
+  const auto own = [](const PerfTable::Row& row) { return static_cast<double>(row.bytes) / row.microseconds * 1e-3; };
+  const auto contradicts = [&](const PerfTable::Row& row) {
+    return row.microseconds > 0 && row.algbw > 0 &&
+           std::abs(own(row) - row.algbw) > kRounded + kNear * std::max(own(row), row.algbw);
+  };
+  const auto first = std::ranges::find_if(table.rows, contradicts);
+  if (first == table.rows.end()) return {};
+  std::string said = fmt::format("{} in {:.1f} us are {:.2f} GB/s, and algbw is {:.2f}", format_bytes(first->bytes),
+                                 first->microseconds, own(*first), first->algbw);
+  std::erase_if(table.rows, contradicts);
+  return said;
+}
+
 Inferred infer_collective(const PerfTable& table, std::int64_t ranks) {
   // The largest row has the most digits of both bandwidths.
   const PerfTable::Row* row = nullptr;

@@ -42,6 +42,10 @@ struct PerfTable {
 };
 PerfTable read_table(std::string_view text);
 
+// Leaves out rows whose time, size and bandwidth contradict each other. Returns what the first of them says, in words;
+// empty: there are none.
+std::string leave_out_contradictions(PerfTable& table);
+
 // What a table without a name measures, from its rows: whether they reduce, have a root, and how busbw stands to algbw
 // on `ranks` ranks.
 struct Inferred {

@@ -7,7 +7,7 @@ namespace {
 
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-// Without "ERROR 07-03 20:47:11 [core.py:517] ", and its older form "ERROR 03-20 02:45:15 engine.py:244] ".
+// Drops "ERROR 07-03 20:47:11 [core.py:517] ", and its older form "ERROR 03-20 02:45:15 engine.py:244] ".
 std::string_view behind_logger(std::string_view line) {
   constexpr std::size_t kLongestHead = 96;
   for (const std::string_view level : {"ERROR ", "WARNING ", "CRITICAL "}) {

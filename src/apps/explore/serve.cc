@@ -52,7 +52,7 @@ json serve_words_json(const serving::Words& w) {
   return all;
 }
 
-// What of the words asks weft serve for plans and their memory, engine and lengths.
+// The part of the words that asks weft serve for plans and their memory, engine and lengths.
 std::string serve_command_of(const serving::Words& w) {
   std::string command = fmt::format("weft serve {} --on {} --engine {}", w.model, w.on, w.engine);
   if (!w.plan.precision.empty()) command += fmt::format(" --precision {}", w.plan.precision);

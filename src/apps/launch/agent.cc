@@ -43,22 +43,6 @@ auto system_failure(const std::string& what) {
   return failure(Code::kSystem, Blame::kProcess, "{}: {}", what, std::strerror(errno));
 }
 
-// Where execvp would find the program. Errors (bad input): nowhere, or it is not executable.
-Status check_program(const std::string& program) {
-  const auto executable = [](const std::string& path) { return access(path.c_str(), X_OK) == 0; };
-  if (program.find('/') != std::string::npos) {
-    if (!executable(program)) return bad_input("cannot start {}: {}", program, std::strerror(errno));
-    return {};
-  }
-  const std::string path = env::search_path();
-  for (std::size_t at = 0; at <= path.size();) {
-    const std::size_t end = std::min(path.find(':', at), path.size());
-    if (executable(path.substr(at, end - at) + "/" + program)) return {};
-    at = end + 1;
-  }
-  return bad_input("cannot start {}: it is nowhere in PATH", program);
-}
-
 // The call that a process is in, or has made last, by its flight record.
 std::string last_call(pid_t pid) {
   const auto folder = own_folder();
@@ -335,6 +319,21 @@ Status Agent::run(const std::string& version) {
 }
 
 }  // namespace
+
+Status check_program(const std::string& program) {
+  const auto executable = [](const std::string& path) { return access(path.c_str(), X_OK) == 0; };
+  if (program.find('/') != std::string::npos) {
+    if (!executable(program)) return bad_input("cannot start {}: {}", program, std::strerror(errno));
+    return {};
+  }
+  const std::string path = env::search_path();
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t end = std::min(path.find(':', at), path.size());
+    if (executable(path.substr(at, end - at) + "/" + program)) return {};
+    at = end + 1;
+  }
+  return bad_input("cannot start {}: it is nowhere in PATH", program);
+}
 
 int run_agent(const std::string& version) {
   Agent agent;

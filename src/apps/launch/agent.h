@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/result.h"
+
 namespace weft::launch {
 
 // The part of `weft run --hosts` that runs on each host, started there through ssh: speaks frames (frames.h) with the
@@ -9,5 +11,8 @@ namespace weft::launch {
 // goes away, or all ranks have ended, every process that the ranks have started is killed. The first host's agent opens
 // the place where ranks meet and is the job's arbiter. Returns the process's exit code.
 int run_agent(const std::string& version);
+
+// Looks where execvp would find the program. Errors (bad input): nowhere, or it is not executable.
+Status check_program(const std::string& program);
 
 }  // namespace weft::launch

@@ -17,7 +17,7 @@ struct Lanes {
   double seconds = 0;
   std::vector<Engine> engines;
   std::size_t left_out = 0;  // engines beyond `most`
-  // By column, the largest of all engines; below 0: no iteration begins in it.
+  // The largest of all engines by column; below 0: no iteration begins in it.
   std::vector<double> waiting, running, used;
 };
 

@@ -63,7 +63,7 @@ class Traffic {
   Result<Cost> of_group(Collective collective, Group group, Rank first, Bytes bytes);
   Result<Cost> of_group(Collective collective, Group group, Rank first, const Experts& experts);
   Result<Cost> simulated(const cost::MachineView& view, predict::Query query) const;
-  // Of all groups of this kind the slowest, kept by `key`.
+  // Returns the slowest of all groups of this kind, kept by `key`.
   template <class Key, class Work>
   Result<Cost> slowest(std::map<Key, Cost>& known, const Key& key, Group group, const Work& work);
 

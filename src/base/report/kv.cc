@@ -26,6 +26,7 @@ nlohmann::json to_json(const KvSizeReport& r) {
           {"active_parameters", r.active_parameters},
           {"index_token_bytes", r.index_token_bytes},
           {"state_bytes", r.state_bytes},
+          {"store_bytes", r.store_bytes},
           {"total_bytes", r.total_bytes}};
 }
 

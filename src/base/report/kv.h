@@ -27,6 +27,7 @@ struct KvSizeReport {
   Bytes index_token_bytes = 0;                         // keys of sparse attention's indexer, on every rank
   Bytes state_bytes = 0;                               // of recurrent layers, per sequence, of all ranks
   Bytes total_bytes = 0;                               // one sequence of `tokens` tokens, of all ranks, with copies
+  Bytes store_bytes = 0;                               // … in a store, which keeps latent vectors once
 
   std::int64_t blocks() const { return (tokens + block_tokens - 1) / block_tokens; }
 };

@@ -41,6 +41,19 @@ TEST(Faults, AHalvedLinkOfTheOnlyWayDoublesTheTransfer) {
   EXPECT_LT(slower, 2.1);
 }
 
+// A GPU that no switch reaches takes part in no sum of the others: with one of two NVSwitches dead, or one GPU's links.
+TEST(Faults, ASwitchThatIsDeadOnOneNodeOrForOneGpuSumsForNobody) {
+  const auto sums = [](const char* machine, const char* fault) {
+    const auto faulted = apply_faults(topology::load_machine(machine).value(), std::vector<std::string>{fault});
+    return sim::flow_capabilities(faulted->machine, 8).multicast;
+  };
+  EXPECT_TRUE(sums(kFour, "nic:0/0=down"));
+  EXPECT_FALSE(sums(kFour, "nvswitch:0=down"));
+  EXPECT_FALSE(sums(kFour, "nvswitch:3=down"));
+  EXPECT_FALSE(sums("dgx-h100", "link:gpu3-nvswitch0=down"));
+  EXPECT_TRUE(sums("dgx-h100", "link:gpu3-nvswitch0=50%"));
+}
+
 TEST(Faults, HalfANicIsHalfItsLinkToTheNetwork) {
   EXPECT_EQ(time_with(kFour, {"nic:1/0=50%"}), time_with(kFour, {"link:node1/nic0-switch0=50%"}));
 }

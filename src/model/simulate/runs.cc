@@ -39,7 +39,9 @@ class Simulation {
 
   // Simulates the first `turn` ranks, which stand for all.
   Result<Outcome> run(Rank turn) const {
-    const std::int64_t rounds = options_.fast_forward ? schedule::rounds_of(task_, plan_) : 1;
+    // Parts of different sizes end after different numbers of rounds.
+    const bool alike = !schedule::uneven(task_.collective);
+    const std::int64_t rounds = options_.fast_forward && alike ? schedule::rounds_of(task_, plan_) : 1;
     if (rounds <= 1) return run_steps(task_, turn);
     Shortened shortened;
     // A connection's slots hold this many rounds: after them they are where they were.
@@ -196,7 +198,8 @@ double without_repetitions(const Task& task, const Plan& plan, Rank ranks) {
   constexpr std::int64_t kRounds = 8;
   if (plan.algorithm->repeats_for(schedule::context_of(task, plan)) > 0) return 0;
   const std::int64_t rounds = schedule::rounds_of(task, plan);
-  return operations_of(rounds > kRounds ? schedule::shortened(task, plan, rounds - kRounds) : task, plan, ranks);
+  const bool shortens = rounds > kRounds && !schedule::uneven(task.collective);
+  return operations_of(shortens ? schedule::shortened(task, plan, rounds - kRounds) : task, plan, ranks);
 }
 
 Result<Outcome> run_all(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& options,

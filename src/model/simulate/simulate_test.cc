@@ -193,6 +193,19 @@ TEST(Steadily, BelievesAPaceThatGoesUpAndDownOnAverage) {
   EXPECT_EQ(shortened.unsure, kOfTwoRuns);
 }
 
+// Many rounds of parts that differ are all simulated: fewer rounds would have other parts.
+TEST(Simulate, RunsEveryRoundOfAnUnevenAllToAll) {
+  const cost::MachineView machine = machine_of("dgx-h100");
+  const auto time = [&](Bytes bytes) {
+    const Task task = schedule::task_of(Collective::kAllToAllV, 8, 8, bytes, DataType::kFloat32);
+    const auto& grouped = **collectives::find_algorithm(Collective::kAllToAllV, "grouped");
+    const Plan plan =
+        make_plan(task, grouped, protocol::Protocol::kSimple, 16, sim::flow_capabilities(machine.topology(), 8), true);
+    return simulate(machine, task, plan)->time;
+  };
+  EXPECT_NEAR(time(Bytes{1} << 30) / time(Bytes{1} << 29), 2, 0.1);
+}
+
 TEST(Simulate, SaysBeforehandHowManyOperationsARunHas) {
   const cost::MachineView machine = machine_of("dgx-h100:nodes=4,net=ib-ndr");
   const Task task = task_on(machine, Collective::kAllGather, 1 << 20);

@@ -34,7 +34,9 @@ std::optional<BytesPerSecond> rate_of(std::string_view text) {
 std::optional<DeviceId> device_named(const Topology& machine, std::string_view name) {
   for (DeviceId id = 0; id < static_cast<DeviceId>(machine.devices().size()); ++id)
     if (machine.name_of(id) == name) return id;
-  return std::nullopt;
+  constexpr std::string_view kFirst = "node0/";  // which may be left out
+  return name.find('/') == std::string_view::npos ? device_named(machine, fmt::format("{}{}", kFirst, name))
+                                                  : std::nullopt;
 }
 
 std::optional<std::pair<DeviceId, DeviceId>> devices_between(const Topology& machine, std::string_view ends) {

@@ -10,19 +10,17 @@ using namespace schedule;
 
 namespace {
 
-// What a rank sees of the routes. Strands go through the tokens by their number on their ranks, the same one of all
+// The routes as a rank sees them. Strands go through the tokens by their number on their ranks, the same one of all
 // ranks before the next: so a rank that waits for a token waits for nobody who waits for a later one.
 class Tokens {
  public:
-  explicit Tokens(const RankContext& context)
-      : kept_(context.routes == nullptr ? shown_routes(context.ranks) : nullptr),
-        routes_(context.routes == nullptr ? *kept_ : *context.routes) {}
+  explicit Tokens(const RankContext& context) : routes_(or_shown(context.routes, context.ranks)) {}
 
   ChunkId each() const { return routes_.tokens_per_rank(); }
   ChunkId number(Rank owner, ChunkId i) const { return owner * each() + i; }
   std::span<const Rank> of(ChunkId token) const { return routes_.of(token); }
   bool goes(ChunkId token, Rank rank) const { return routes_.goes(token, rank); }
-  // Those of the token's ranks that are in a row of the grid.
+  // Returns the token's ranks that are in a row of the grid.
   std::span<const Rank> within(ChunkId token, Rank row, Rank columns) const {
     const auto all = of(token);
     const auto first = std::ranges::lower_bound(all, row * columns),
@@ -31,7 +29,6 @@ class Tokens {
   }
 
  private:
-  std::shared_ptr<const TokenRoutes> kept_;
   const TokenRoutes& routes_;
 };
 
@@ -57,7 +54,7 @@ Operands messages_from(std::span<const Rank> ranks, Rank self, ChunkId token, in
   return all;
 }
 
-// Of a token's ranks those of `self`'s node, or those of the others.
+// Picks of a token's ranks those of `self`'s node, or those of the others.
 std::vector<Rank> side(std::span<const Rank> ranks, Rank self, Rank per_node, bool far) {
   std::vector<Rank> some;
   for (const Rank r : ranks)
@@ -189,9 +186,7 @@ Generator<Step> node_combine_steps(RankContext context) {
   }
 }
 
-int tokens_of(const RankContext& s) {
-  return static_cast<int>(s.routes != nullptr ? s.routes->tokens() : shown_routes(s.ranks)->tokens());
-}
+int tokens_of(const RankContext& s) { return static_cast<int>(or_shown(s.routes, s.ranks).tokens()); }
 
 // Routes that repeat from rank to rank, or from node to node.
 Rank rotation_of(const RankContext& s) {

@@ -22,6 +22,18 @@ void count_tokens(const schedule::TokenRoutes& routes, std::span<const std::int3
   }
 }
 
+void count_pairs(std::span<const Bytes> counts, Bytes element_bytes, std::span<const std::int32_t> set_of,
+                 std::span<RankSet*> sets) {
+  const std::size_t ranks = set_of.size();
+  for (std::size_t from = 0; from < ranks; ++from)
+    for (std::size_t to = 0; to < ranks; ++to) {
+      if (set_of[from] == set_of[to]) continue;
+      const auto bytes = static_cast<double>(counts[from * ranks + to] * element_bytes);
+      sets[static_cast<std::size_t>(set_of[from])]->sent += bytes;
+      sets[static_cast<std::size_t>(set_of[to])]->taken += bytes;
+    }
+}
+
 Crossing crossing(Collective collective, Rank ranks, const RankSet& set, double bytes) {
   const double inside = set.ranks, n = ranks, outside = n - inside;
   if (inside <= 0 || outside <= 0) return {};
@@ -53,6 +65,7 @@ Crossing crossing(Collective collective, Rank ranks, const RankSet& set, double 
     case Collective::kCombine:
       return {bytes * set.taken, bytes * set.sent};
     case Collective::kAllToAllV:
+      return {set.sent, set.taken};
     case Collective::kBarrier:
       return {};
   }

@@ -57,5 +57,24 @@ TEST(Crossing, IsWhatPreAndPostconditionsSayAboutBothSidesOfACut) {
   }
 }
 
+TEST(Crossing, OfAnAllToAllVIsWhatRanksInsideHaveForThoseOutside) {
+  // Rank r has 10 r + s elements of 4 bytes for rank s.
+  std::vector<Bytes> counts;
+  for (Bytes r = 0; r < 3; ++r)
+    for (Bytes s = 0; s < 3; ++s) counts.push_back(10 * r + s);
+  RankSet first, others;
+  RankSet* sets[] = {&first, &others};
+  const std::int32_t set_of[] = {0, 1, 1};
+  count_pairs(counts, 4, set_of, sets);
+  first.ranks = 1;
+  others.ranks = 2;
+  const Crossing of_first = crossing(Collective::kAllToAllV, 3, first, 0),
+                 back = crossing(Collective::kAllToAllV, 3, others, 0);
+  EXPECT_EQ(of_first.out, 4 * (1 + 2));
+  EXPECT_EQ(of_first.in, 4 * (10 + 20));
+  EXPECT_EQ(back.out, of_first.in);
+  EXPECT_EQ(back.in, of_first.out);
+}
+
 }  // namespace
 }  // namespace weft::cost

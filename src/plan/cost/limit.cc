@@ -16,7 +16,7 @@ namespace {
 using topology::DeviceKind;
 
 const schedule::TokenRoutes& routes_of(const schedule::Task& task) {
-  return task.routes != nullptr ? *task.routes : *schedule::shown_routes(task.ranks);
+  return schedule::or_shown(task.routes.get(), task.ranks);
 }
 
 void tighten(Limit& limit, Duration time, std::string resource, bool switches_sum = false) {
@@ -112,10 +112,14 @@ class Parts {
     cut.in = cut.in + (from_a ? link.rate_ba : link.rate_ab);
   }
   void count_routes(std::span<const std::int32_t> cut_of, std::vector<Cut>& cuts) const {
-    if (!schedule::routed(task_.collective)) return;
+    const bool pairs = task_.collective == Collective::kAllToAllV && task_.counts != nullptr;
+    if (!schedule::routed(task_.collective) && !pairs) return;
     std::vector<RankSet*> sets;
     for (Cut& cut : cuts) sets.push_back(&cut);
-    count_tokens(routes_of(task_), cut_of, sets);
+    if (pairs)
+      count_pairs(*task_.counts, task_.element_bytes, cut_of, sets);
+    else
+      count_tokens(routes_of(task_), cut_of, sets);
   }
   void count(Cut& cut, Rank rank) const {
     ++cut.ranks;

@@ -218,7 +218,8 @@ const HopCost* HopCosts::find(std::string_view path, Protocol protocol) const {
 }
 
 const HopCost* HopCosts::through_switch(std::string_view path, Protocol protocol) const {
-  if (network_) return nullptr;
+  constexpr std::string_view kNoPath = "DIS";
+  if (network_ || path == kNoPath) return nullptr;
   return find(path == kNetworkPath ? "SHARP" : "NVLS", protocol);
 }
 

@@ -98,9 +98,7 @@ bool uneven(Collective collective) { return facts(collective).even != collective
 Collective even_form(Collective collective) { return facts(collective).even; }
 bool routed(Collective collective) { return collective == kDispatch || collective == kCombine; }
 
-const TokenRoutes& routes_of(const Shape& shape) {
-  return shape.routes != nullptr ? *shape.routes : *shown_routes(shape.ranks);
-}
+const TokenRoutes& routes_of(const Shape& shape) { return or_shown(shape.routes, shape.ranks); }
 
 ChunkId blocks(Collective collective, Rank ranks) {
   const int per_rank = facts(collective).blocks_per_rank;

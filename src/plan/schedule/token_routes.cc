@@ -108,12 +108,6 @@ TokenRoutes::TokenRoutes(Rank ranks, std::vector<std::uint64_t> ends, std::vecto
     : ranks_(ranks), rotation_(rotation), ends_(std::move(ends)), destinations_(std::move(destinations)) {
   WEFT_REQUIRE(ranks > 0 && !ends_.empty() && ends_.size() % static_cast<std::size_t>(ranks) == 0,
                "{} tokens, {} ranks", ends_.size(), ranks);
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, by words
-  const auto take = [&](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
-  take(static_cast<std::uint64_t>(ranks));
-  for (const std::uint64_t end : ends_) take(end);
-  for (const Rank r : destinations_) take(static_cast<std::uint64_t>(r));
-  digest_ = hash;
 }
 
 std::span<const Rank> TokenRoutes::of(ChunkId token) const {
@@ -200,6 +194,10 @@ const std::shared_ptr<const TokenRoutes>& shown_routes(Rank ranks) {
     routes = *drawn;
   }
   return routes;
+}
+
+const TokenRoutes& or_shown(const TokenRoutes* routes, Rank ranks) {
+  return routes != nullptr ? *routes : *shown_routes(ranks);
 }
 
 }  // namespace weft::schedule

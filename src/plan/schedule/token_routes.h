@@ -30,13 +30,11 @@ class TokenRoutes {
   // Of all tokens, the share of a rank's tokens' bytes that it sends to others, if every copy is a message of its own:
   // copies to other ranks per token. The mean over the ranks.
   double sent_per_token() const;
-  std::uint64_t digest() const { return digest_; }  // of all of it
 
  private:
   Rank ranks_, rotation_;
   std::vector<std::uint64_t> ends_;
   std::vector<Rank> destinations_;
-  std::uint64_t digest_;
 };
 
 // How often a token travels. Once to each rank that has experts of it (DeepEP's normal kernels; those go through the
@@ -75,5 +73,7 @@ ExpertTable table_of(const TokenRoutes& routes);
 // Where a schedule is shown or proved without a call: four tokens per rank, each for two of the ranks' two experts.
 // Lives as long as the process. Thread: any.
 const std::shared_ptr<const TokenRoutes>& shown_routes(Rank ranks);
+// Those, or where there are none, the ones of shown_routes.
+const TokenRoutes& or_shown(const TokenRoutes* routes, Rank ranks);
 
 }  // namespace weft::schedule

@@ -47,7 +47,7 @@ class PlanCells {
   // The channel that a thread block calls by a number of its own.
   Result<std::int64_t> channel(const Op& op, const std::string& type, std::int64_t index) const;
   Result<Switch> switch_of(const Op& op, std::int64_t id) const;
-  // What of a buffer's reference one thread block handles: [first, first + count) in parts of chunks.
+  // The part of a buffer's reference that one thread block handles: [first, first + count) in parts of chunks.
   std::pair<std::int64_t, std::int64_t> range(const Op& op, const nlohmann::json& reference) const;
   // The place that a reference names at its i-th part.
   Result<Where> place(const Op& op, const nlohmann::json& reference, std::int64_t i) const;

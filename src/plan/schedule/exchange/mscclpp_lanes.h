@@ -12,7 +12,7 @@
 
 namespace weft::schedule {
 
-// Who signals whom in a plan of MSCCL++: ends of memory channels, the thread block that signals on one and the one that
+// The signals of a plan of MSCCL++: ends of memory channels, the thread block that signals on one and the one that
 // waits at the other, and the lanes that follow. A channel's two thread blocks are one lane where that is possible for
 // all of a plan; otherwise their signals have a lane of their own.
 class ChannelLanes {
