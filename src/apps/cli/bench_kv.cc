@@ -222,7 +222,7 @@ Result<int> bench_kv(const BenchSpec& spec) {
     WEFT_TRY(redis, Redis::connect(spec.redis));
   }
   std::array<std::uint8_t, 16> random{};
-  net::bootstrap::fill_random(random);
+  net::link::fill_random(random);
   const std::string key = net::bootstrap::hexadecimal(random);
   const StoreProcess process(plan, key);
   WEFT_TRY(const std::string address, process.address());

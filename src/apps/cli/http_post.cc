@@ -7,7 +7,7 @@
 #include <chrono>
 #include <string_view>
 
-#include "net/bootstrap/socket.h"
+#include "net/link/socket.h"
 
 namespace weft::cli {
 namespace {
@@ -34,10 +34,10 @@ Status post_json(const std::string& url, const std::string& body) {
   std::string host = url.substr(kScheme.size(), slash == std::string::npos ? slash : slash - kScheme.size());
   const std::string path = slash == std::string::npos ? "/v1/metrics" : url.substr(slash);
   if (host.find(':') == std::string::npos) host += ":80";
-  WEFT_TRY(const auto address, net::bootstrap::parse_address(url, host));
+  WEFT_TRY(const auto address, net::link::parse_address(url, host));
   const auto until = Clock::now() + std::chrono::seconds(10);
-  WEFT_TRY(const auto fd, net::bootstrap::start_connect(address));
-  if (!ready(fd.get(), POLLOUT, until) || net::bootstrap::connect_error(fd.get()) != 0)
+  WEFT_TRY(const auto fd, net::link::start_connect(address));
+  if (!ready(fd.get(), POLLOUT, until) || net::link::connect_error(fd.get()) != 0)
     return no_answer(url, "nobody answers there");
   const std::string request = fmt::format(
       "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: "

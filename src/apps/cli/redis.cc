@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "net/bootstrap/socket.h"
+#include "net/link/socket.h"
 
 namespace weft::cli {
 namespace {
@@ -35,11 +35,11 @@ Result<Redis> Redis::connect(const std::string& address) {
   if (address.starts_with("/")) {
     WEFT_TRY(fd, open_path(address));
   } else {
-    WEFT_TRY(const auto to, net::bootstrap::parse_address("--redis", address));
-    WEFT_TRY(fd, net::bootstrap::start_connect(to));
+    WEFT_TRY(const auto to, net::link::parse_address("--redis", address));
+    WEFT_TRY(fd, net::link::start_connect(to));
     pollfd connected{.fd = fd.get(), .events = POLLOUT, .revents = 0};
     (void)poll(&connected, 1, kTimeout);
-    if (const int error = net::bootstrap::connect_error(fd.get()); error != 0 || connected.revents == 0)
+    if (const int error = net::link::connect_error(fd.get()); error != 0 || connected.revents == 0)
       return bad_input("--redis {}: {}", address, error == 0 ? "no answer" : std::strerror(error));
   }
   Redis redis(std::move(fd), address);

@@ -13,12 +13,10 @@
 #include <cstring>
 
 #include "apps/explore/explore.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/socket.h"
 
 namespace weft::cli {
 namespace {
-
-using net::bootstrap::UniqueFd;
 
 constexpr std::size_t kLongestRequest = 8192;  // bytes; browsers send about 1000
 constexpr timeval kClientTimeout{2, 0};        // of a client that does not send or take

@@ -27,7 +27,7 @@ T value_at(const std::vector<std::byte>& from, std::size_t at) {
 
 }  // namespace
 
-Exchange::Exchange(bootstrap::UniqueFd fd, std::span<const std::byte> own_address) : fd_(std::move(fd)) {
+Exchange::Exchange(UniqueFd fd, std::span<const std::byte> own_address) : fd_(std::move(fd)) {
   const auto length = static_cast<Length>(own_address.size());
   append(to_say_, std::as_bytes(std::span(&length, 1)));
   append(to_say_, own_address);

@@ -1,4 +1,4 @@
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -7,7 +7,7 @@
 #include "net/bootstrap/secret.h"
 #include "net/bootstrap/unique_id.h"
 
-namespace weft::net::bootstrap {
+namespace weft::net::link {
 namespace {
 
 std::span<const std::uint8_t> bytes(std::string_view text) {
@@ -98,4 +98,4 @@ TEST(UniqueIds, AreReadBackAndWhateverElseIsRefusedWithoutRepeatingIt) {
 }
 
 }  // namespace
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

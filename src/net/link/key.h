@@ -6,7 +6,7 @@
 
 #include "base/units.h"
 
-namespace weft::net::bootstrap {
+namespace weft::net::link {
 
 using Digest = std::array<std::uint8_t, 32>;
 using Nonce = std::array<std::uint8_t, 32>;
@@ -20,4 +20,4 @@ Digest mac(const Key& key, std::initializer_list<std::span<const std::uint8_t>> 
 // Takes the same time wherever they differ.
 bool equal(const Digest& a, const Digest& b);
 
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link
