@@ -286,7 +286,7 @@ class MetGroups final : public Common {
       const std::uint8_t for_data = 'd', for_name = 'n';
       meeting.key = net::link::mac(key, {{&for_data, 1}, decision.nonce});
       meeting.log = origin_->log;
-      meeting.name = net::bootstrap::hexadecimal(net::link::mac(key, {{&for_name, 1}, decision.nonce})).substr(0, 32);
+      meeting.name = net::link::hexadecimal(net::link::mac(key, {{&for_name, 1}, decision.nonce})).substr(0, 32);
       // The rule of the old communicator holds for the new one.
       meeting.ranks.front().arbiter = before().ranks.front().arbiter;
       number(meeting, ranks);

@@ -103,7 +103,7 @@ Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates&
 namespace weft {
 
 std::string UniqueId::text() const {
-  return net::bootstrap::hexadecimal({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+  return net::link::hexadecimal({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
 Result<UniqueId> UniqueId::parse(const std::string& text) {

@@ -223,7 +223,7 @@ Result<int> bench_kv(const BenchSpec& spec) {
   }
   std::array<std::uint8_t, 16> random{};
   net::link::fill_random(random);
-  const std::string key = net::bootstrap::hexadecimal(random);
+  const std::string key = net::link::hexadecimal(random);
   const StoreProcess process(plan, key);
   WEFT_TRY(const std::string address, process.address());
   WEFT_TRY(auto agent, transfer::Agent::open({.name = "bench",

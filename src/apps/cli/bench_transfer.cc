@@ -324,7 +324,7 @@ Result<int> bench_transfer(const BenchSpec& spec) {
   }
   std::array<std::uint8_t, 16> random{};
   net::link::fill_random(random);
-  const std::string key = net::bootstrap::hexadecimal(random);
+  const std::string key = net::link::hexadecimal(random);
   const Server server(plan, key);
   WEFT_TRY(const std::string metadata, server.receive());
   WEFT_TRY(const std::string generations, server.receive());

@@ -191,7 +191,7 @@ Result<report::ReshardReport::Here> reshard_here(const reshard::Plan& plan, std:
   WEFT_CHECK(fits(bytes, plan.from(), plan.to()));
   std::array<std::uint8_t, 16> random{};
   net::link::fill_random(random);
-  const std::string key = net::bootstrap::hexadecimal(random);
+  const std::string key = net::link::hexadecimal(random);
   const Senders senders(plan.from(), key, network);
   std::vector<Senders::Said> said;
   for (Rank r = 0; r < plan.from().ranks; ++r) {

@@ -61,7 +61,7 @@ std::string name_of(const ncclUniqueId& id) {
 std::string new_name() {
   std::array<std::uint8_t, 16> number;
   net::link::fill_random(number);
-  return kPrefix + net::bootstrap::hexadecimal(number);
+  return kPrefix + net::link::hexadecimal(number);
 }
 
 ncclUniqueId id_of(const std::string& name) {

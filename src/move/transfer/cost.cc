@@ -51,7 +51,7 @@ class Agent::Probe {
   static Result<Probe> open() {
     std::array<std::uint8_t, 16> random{};
     net::link::fill_random(random);
-    const std::string key = net::bootstrap::hexadecimal(random);
+    const std::string key = net::link::hexadecimal(random);
     const Network offers = net::ucx::available() ? Network::kUcx : Network::kTcp;
     WEFT_TRY(Agent owner,
              Agent::open({.name = "owner", .key = key, .listen = "127.0.0.1:0", .pages = 16, .network = offers}));

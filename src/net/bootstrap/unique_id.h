@@ -23,6 +23,4 @@ struct UniqueId {
 };
 static_assert(sizeof(UniqueId) == 128);
 
-std::string hexadecimal(std::span<const std::uint8_t> bytes);
-
 }  // namespace weft::net::bootstrap

@@ -11,6 +11,12 @@
 
 namespace weft::net::link {
 
+std::string hexadecimal(std::span<const std::uint8_t> bytes) {
+  std::string text;
+  for (const std::uint8_t b : bytes) text += fmt::format("{:02x}", b);
+  return text;
+}
+
 void fill_random(std::span<std::uint8_t> bytes) {
   WEFT_ASSERT(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "no random bytes");
 }

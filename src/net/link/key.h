@@ -2,6 +2,7 @@
 
 #include <array>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/units.h"
@@ -13,6 +14,7 @@ using Nonce = std::array<std::uint8_t, 32>;
 // The secret of one job's ranks.
 using Key = std::array<std::uint8_t, 32>;
 
+std::string hexadecimal(std::span<const std::uint8_t> bytes);
 void fill_random(std::span<std::uint8_t> bytes);  // from the system's source
 Digest sha256(std::string_view text);
 // HMAC-SHA256 over the parts, one after the other. Requires: parts of fixed sizes, so that no two lists look alike.

@@ -109,7 +109,7 @@ Loop::Clock::time_point Loop::watch(bool accepts) {
 
 void Loop::run() {
   add_listeners();
-  for (;;) {
+  while (!stopped_) {
     auto now = Clock::now();
     make_place(now);
     const bool full = strangers_ >= options_.most_strangers || guests_.size() >= options_.most_connections;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "net/link/bytes.h"
 #include "net/link/socket.h"
 
 namespace weft::net::ucx {
@@ -47,7 +48,7 @@ class Exchange {
   // How many more bytes the peer may have to say next; 0: none.
   std::size_t expected() const;
   // Bytes moved; 0: would block, or there is a problem.
-  std::size_t outcome(ssize_t moved);
+  std::size_t outcome(const link::Moved& moved);
 
   UniqueFd fd_;
   std::vector<std::byte> to_say_, heard_;
