@@ -28,15 +28,15 @@ Status post_json(const std::string& url, const std::string& body) {
   const std::string path = slash == std::string::npos ? "/v1/metrics" : url.substr(slash);
   if (host.find(':') == std::string::npos) host += ":80";
   WEFT_TRY(const auto address, link::parse_address(url, host));
-  const link::Patience patience{.deadline = link::Patience::Clock::now() + std::chrono::seconds(10)};
-  const auto ready = [&](int fd, short events) { return link::wait_for(fd, events, patience) == link::Outcome::kDone; };
+  const link::WaitLimit limit{.deadline = link::WaitLimit::Clock::now() + std::chrono::seconds(10)};
+  const auto ready = [&](int fd, short events) { return link::wait_for(fd, events, limit) == link::Outcome::kDone; };
   WEFT_TRY(const auto fd, link::start_connect(address));
   if (!ready(fd.get(), POLLOUT) || link::connect_error(fd.get()) != 0) return no_answer(url, "nobody answers there");
   const std::string request = fmt::format(
       "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: "
       "close\r\n\r\n{}",
       path, host, body.size(), body);
-  const link::Outcome sent = link::send_all(fd.get(), std::as_bytes(std::span(request)), {}, patience);
+  const link::Outcome sent = link::send_all(fd.get(), std::as_bytes(std::span(request)), {}, limit);
   if (sent == link::Outcome::kLate) return no_answer(url, "it takes nothing");
   if (sent != link::Outcome::kDone) return no_answer(url, "the connection ended");
   std::string answer;

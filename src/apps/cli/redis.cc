@@ -15,7 +15,7 @@ namespace {
 
 namespace link = net::link;
 
-link::Patience patience() { return {.deadline = link::Patience::Clock::now() + std::chrono::seconds(5)}; }
+link::WaitLimit limit() { return {.deadline = link::WaitLimit::Clock::now() + std::chrono::seconds(5)}; }
 
 Result<UniqueFd> open_path(const std::string& path) {
   sockaddr_un to{};
@@ -39,7 +39,7 @@ Result<Redis> Redis::connect(const std::string& address) {
   } else {
     WEFT_TRY(const auto to, link::parse_address("--redis", address));
     WEFT_TRY(fd, link::start_connect(to));
-    const bool answered = link::wait_for(fd.get(), POLLOUT, patience()) == link::Outcome::kDone;
+    const bool answered = link::wait_for(fd.get(), POLLOUT, limit()) == link::Outcome::kDone;
     if (const int error = link::connect_error(fd.get()); error != 0 || !answered)
       return bad_input("--redis {}: {}", address, error == 0 ? "no answer" : std::strerror(error));
   }
@@ -66,7 +66,7 @@ Status Redis::check(link::Outcome outcome) const {
 }
 
 Status Redis::send_all(const void* data, std::size_t bytes) const {
-  return check(link::send_all(fd_.get(), {static_cast<const std::byte*>(data), bytes}, {}, patience()));
+  return check(link::send_all(fd_.get(), {static_cast<const std::byte*>(data), bytes}, {}, limit()));
 }
 
 // Appends what has come to `in_`, at least a byte.
@@ -80,7 +80,7 @@ Status Redis::more() {
     const link::Moved moved = link::receive_now(fd_.get(), buffer, sizeof buffer);
     if (moved.bytes > 0) return in_.append(buffer, moved.bytes), Status();
     errno = moved.error;
-    WEFT_CHECK(check(moved.over ? link::Outcome::kOver : link::wait_for(fd_.get(), POLLIN, patience())));
+    WEFT_CHECK(check(moved.over ? link::Outcome::kOver : link::wait_for(fd_.get(), POLLIN, limit())));
   }
 }
 
@@ -107,7 +107,7 @@ Status Redis::take(std::byte* to, std::size_t bytes) {
   const std::size_t here = std::min(bytes, in_.size() - at_);
   std::memcpy(to, in_.data() + at_, here);
   at_ += here;
-  return check(link::receive_all(fd_.get(), {to + here, bytes - here}, patience()));
+  return check(link::receive_all(fd_.get(), {to + here, bytes - here}, limit()));
 }
 
 Status Redis::put(std::span<const std::string> keys, const std::byte* values, std::size_t bytes) {

@@ -44,14 +44,14 @@ std::string header(const std::string& request, const std::string& name) {
   return found;
 }
 
-std::string read_request(int fd, const link::Patience& patience) {
+std::string read_request(int fd, const link::WaitLimit& limit) {
   std::string request;
   char buffer[2048];
   while (request.size() < kLongestRequest && request.find("\r\n\r\n") == std::string::npos) {
     const link::Moved moved = link::receive_now(fd, buffer, sizeof buffer);
     request.append(buffer, moved.bytes);
     if (moved.over) break;
-    if (moved.bytes == 0 && link::wait_for(fd, POLLIN, patience) != link::Outcome::kDone) break;
+    if (moved.bytes == 0 && link::wait_for(fd, POLLIN, limit) != link::Outcome::kDone) break;
   }
   return request;
 }
@@ -81,9 +81,9 @@ Status serve_page(const std::string& html, const std::function<void(const std::s
     (void)link::wait_for(listener.get(), POLLIN, {});
     WEFT_TRY(const UniqueFd client, link::accept_from(listener.get()));
     if (!client.open()) continue;
-    const link::Patience patience{.deadline = link::Patience::Clock::now() + kClientTimeout};
-    const std::string said = http_answer(read_request(client.get(), patience), host, html);
-    (void)link::send_all(client.get(), std::as_bytes(std::span(said)), {}, patience);
+    const link::WaitLimit limit{.deadline = link::WaitLimit::Clock::now() + kClientTimeout};
+    const std::string said = http_answer(read_request(client.get(), limit), host, html);
+    (void)link::send_all(client.get(), std::as_bytes(std::span(said)), {}, limit);
   }
 }
 

@@ -50,8 +50,8 @@ tl::unexpected<Error> Line::broken(Code code, std::string why) {
   return tl::make_unexpected(Error{code, Blame::kOperation, std::move(why)});
 }
 
-link::Patience Line::patience() const {
-  return {.deadline = link::Patience::Clock::now() + timeout_, .interrupted = &interrupted_, .look_for = kLookFor};
+link::WaitLimit Line::limit() const {
+  return {.deadline = link::WaitLimit::Clock::now() + timeout_, .interrupted = &interrupted_, .look_for = kLookFor};
 }
 
 Status Line::check(link::Outcome outcome) {
@@ -70,28 +70,28 @@ Status Line::check(link::Outcome outcome) {
   return broken(Code::kAborted, "interrupted; the connection has been closed");
 }
 
-Status Line::receive_all(void* to, std::size_t bytes, const link::Patience& patience) {
-  return check(link::receive_all(fd_.get(), {static_cast<std::byte*>(to), bytes}, patience));
+Status Line::receive_all(void* to, std::size_t bytes, const link::WaitLimit& limit) {
+  return check(link::receive_all(fd_.get(), {static_cast<std::byte*>(to), bytes}, limit));
 }
 
-Result<Reply> Line::receive(std::uint32_t asked, const link::Patience& patience) {
+Result<Reply> Line::receive(std::uint32_t asked, const link::WaitLimit& limit) {
   Reply reply;
-  WEFT_CHECK(receive_all(&reply.answer, sizeof reply.answer, patience));
+  WEFT_CHECK(receive_all(&reply.answer, sizeof reply.answer, limit));
   if (!valid(reply.answer, asked)) return broken(Code::kInternal, "its answer makes no sense");
   std::vector<WirePage> pages(reply.answer.pages);
-  WEFT_CHECK(receive_all(pages.data(), pages.size() * sizeof(WirePage), patience));
+  WEFT_CHECK(receive_all(pages.data(), pages.size() * sizeof(WirePage), limit));
   for (const WirePage& page : pages) reply.pages.push_back({page.index, page.generation});
   reply.text.resize(reply.answer.text);
-  WEFT_CHECK(receive_all(reply.text.data(), reply.text.size(), patience));
+  WEFT_CHECK(receive_all(reply.text.data(), reply.text.size(), limit));
   return reply;
 }
 
 Result<Reply> Line::ask(const Question& question, std::span<const link::Digest> keys) {
   if (!state_) return tl::make_unexpected(state_.error());
-  const link::Patience patience = this->patience();
-  WEFT_CHECK(check(link::send_all(fd_.get(), std::as_bytes(std::span(&question, 1)), std::as_bytes(keys), patience)));
-  for (; unread_ > 0; --unread_) WEFT_CHECK(receive(0, patience));
-  WEFT_TRY(Reply reply, receive(question.count, patience));
+  const link::WaitLimit limit = this->limit();
+  WEFT_CHECK(check(link::send_all(fd_.get(), std::as_bytes(std::span(&question, 1)), std::as_bytes(keys), limit)));
+  for (; unread_ > 0; --unread_) WEFT_CHECK(receive(0, limit));
+  WEFT_TRY(Reply reply, receive(question.count, limit));
   if (reply.answer.verdict == Verdict::kGood) return reply;
   std::replace_if(
       reply.text.begin(), reply.text.end(), [](char c) { return c < ' '; }, ' ');
@@ -100,11 +100,11 @@ Result<Reply> Line::ask(const Question& question, std::span<const link::Digest> 
 
 void Line::post(const Question& question) {
   if (!state_) return;
-  const link::Patience patience = this->patience();
-  if (!check(link::send_all(fd_.get(), std::as_bytes(std::span(&question, 1)), {}, patience))) return;
+  const link::WaitLimit limit = this->limit();
+  if (!check(link::send_all(fd_.get(), std::as_bytes(std::span(&question, 1)), {}, limit))) return;
   if (++unread_ < kMostUnread) return;
   for (; unread_ > 0; --unread_)
-    if (!receive(0, patience)) return;
+    if (!receive(0, limit)) return;
 }
 
 }  // namespace weft::kv

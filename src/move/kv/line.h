@@ -36,11 +36,11 @@ class Line {
   void post(const Question& question);
 
  private:
-  net::link::Patience patience() const;
+  net::link::WaitLimit limit() const;
   tl::unexpected<Error> broken(Code code, std::string why);
   Status check(net::link::Outcome outcome);
-  Status receive_all(void* to, std::size_t bytes, const net::link::Patience& patience);
-  Result<Reply> receive(std::uint32_t asked, const net::link::Patience& patience);
+  Status receive_all(void* to, std::size_t bytes, const net::link::WaitLimit& limit);
+  Result<Reply> receive(std::uint32_t asked, const net::link::WaitLimit& limit);
 
   UniqueFd fd_;
   std::chrono::milliseconds timeout_;

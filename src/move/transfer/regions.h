@@ -61,6 +61,7 @@ class Regions {
   std::vector<std::shared_ptr<Region>> all() const {
     const std::lock_guard guard(mutex_);
     std::vector<std::shared_ptr<Region>> list;
+    list.reserve(regions_.size());
     for (const auto& [id, region] : regions_) list.push_back(region);
     return list;
   }

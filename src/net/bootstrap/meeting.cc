@@ -35,7 +35,7 @@ class Watch {
  public:
   explicit Watch(const Invitation& v) : asks_([this, &v] { return !(problem_ = goes_on(v)); }) {}
   Watch(const Watch&) = delete;
-  Patience until(Clock::time_point deadline) const {
+  WaitLimit until(Clock::time_point deadline) const {
     return {.deadline = deadline, .interrupted = &asks_, .ask_every = kWatchEvery};
   }
   // Why a wait was interrupted.

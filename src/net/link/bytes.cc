@@ -25,14 +25,14 @@ Moved moved_by(const Call& call) {
   }
 }
 
-// Until the patience is asked again, in milliseconds of poll(); -1: never.
-int next_look(const Patience& patience) {
-  const bool asks = patience.interrupted != nullptr && *patience.interrupted;
-  const bool ends = patience.deadline != Patience::Clock::time_point::max();
+// Until the deadline or the next question, in milliseconds of poll(); -1: never.
+int next_look(const WaitLimit& limit) {
+  const bool asks = limit.interrupted != nullptr && *limit.interrupted;
+  const bool ends = limit.deadline != WaitLimit::Clock::time_point::max();
   if (!asks && !ends) return -1;
-  std::int64_t wait = asks ? patience.ask_every.count() : std::numeric_limits<int>::max();
+  std::int64_t wait = asks ? limit.ask_every.count() : std::numeric_limits<int>::max();
   if (ends) {
-    const auto left = std::chrono::ceil<milliseconds>(patience.deadline - Patience::Clock::now());
+    const auto left = std::chrono::ceil<milliseconds>(limit.deadline - WaitLimit::Clock::now());
     wait = std::clamp<std::int64_t>(left.count(), 0, wait);
   }
   return static_cast<int>(wait);
@@ -54,21 +54,19 @@ Moved send_now(int fd, const void* from, std::size_t bytes) {
   return moved.error == ENOTCONN ? Moved{} : moved;  // it is still being made
 }
 
-Outcome wait_for(int fd, short events, const Patience& patience) {
+Outcome wait_for(int fd, short events, const WaitLimit& limit) {
   for (;;) {
-    const int limit = next_look(patience);
-    if (limit == 0) return Outcome::kLate;
+    const int wait = next_look(limit);
+    if (wait == 0) return Outcome::kLate;
     pollfd watched{.fd = fd, .events = events, .revents = 0};
-    const int n = poll(&watched, 1, limit);
+    const int n = poll(&watched, 1, wait);
     if (n > 0) return Outcome::kDone;
     if (n < 0 && errno != EINTR) return Outcome::kOver;
-    if (patience.interrupted != nullptr && *patience.interrupted && (*patience.interrupted)())
-      return Outcome::kInterrupted;
+    if (limit.interrupted != nullptr && *limit.interrupted && (*limit.interrupted)()) return Outcome::kInterrupted;
   }
 }
 
-Outcome send_all(int fd, std::span<const std::byte> first, std::span<const std::byte> second,
-                 const Patience& patience) {
+Outcome send_all(int fd, std::span<const std::byte> first, std::span<const std::byte> second, const WaitLimit& limit) {
   iovec parts[2] = {{const_cast<std::byte*>(first.data()), first.size()},
                     {const_cast<std::byte*>(second.data()), second.size()}};
   msghdr message{};
@@ -78,7 +76,7 @@ Outcome send_all(int fd, std::span<const std::byte> first, std::span<const std::
     const Moved moved = moved_by([&] { return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT); });
     if (moved.over) return over(moved.error);
     if (moved.bytes == 0)
-      if (const Outcome waited = wait_for(fd, POLLOUT, patience); waited != Outcome::kDone) return waited;
+      if (const Outcome waited = wait_for(fd, POLLOUT, limit); waited != Outcome::kDone) return waited;
     std::size_t taken = moved.bytes;
     for (iovec& part : parts) {
       const std::size_t here = std::min(taken, part.iov_len);
@@ -90,17 +88,17 @@ Outcome send_all(int fd, std::span<const std::byte> first, std::span<const std::
   return Outcome::kDone;
 }
 
-Outcome receive_all(int fd, std::span<std::byte> into, const Patience& patience) {
-  const bool looks = patience.look_for.count() > 0;
-  const auto sleeps = looks ? Patience::Clock::now() + patience.look_for : Patience::Clock::time_point();
+Outcome receive_all(int fd, std::span<std::byte> into, const WaitLimit& limit) {
+  const bool looks = limit.look_for.count() > 0;
+  const auto sleeps = looks ? WaitLimit::Clock::now() + limit.look_for : WaitLimit::Clock::time_point();
   while (!into.empty()) {
     const Moved moved = receive_now(fd, into.data(), into.size());
     if (moved.over) return over(moved.error);
     into = into.subspan(moved.bytes);
     if (moved.bytes > 0) continue;
-    if (looks && Patience::Clock::now() < sleeps)
+    if (looks && WaitLimit::Clock::now() < sleeps)
       std::this_thread::yield();
-    else if (const Outcome waited = wait_for(fd, POLLIN, patience); waited != Outcome::kDone)
+    else if (const Outcome waited = wait_for(fd, POLLIN, limit); waited != Outcome::kDone)
       return waited;
   }
   return Outcome::kDone;

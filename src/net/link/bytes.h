@@ -18,7 +18,7 @@ Moved receive_now(int fd, void* into, std::size_t bytes);
 Moved send_now(int fd, const void* from, std::size_t bytes);
 
 // How long a call may wait for the other side.
-struct Patience {
+struct WaitLimit {
   using Clock = std::chrono::steady_clock;
   Clock::time_point deadline = Clock::time_point::max();
   const std::function<bool()>* interrupted = nullptr;  // asked at least every `ask_every` of a wait; true ends it
@@ -28,9 +28,9 @@ struct Patience {
 enum class Outcome { kDone, kOver, kLate, kInterrupted };  // kOver: errno says why, 0 for an end in order
 
 // Waits for these events of poll().
-Outcome wait_for(int fd, short events, const Patience& patience);
+Outcome wait_for(int fd, short events, const WaitLimit& limit);
 // Sends the one after the other, or fills `into`.
-Outcome send_all(int fd, std::span<const std::byte> first, std::span<const std::byte> second, const Patience& patience);
-Outcome receive_all(int fd, std::span<std::byte> into, const Patience& patience);
+Outcome send_all(int fd, std::span<const std::byte> first, std::span<const std::byte> second, const WaitLimit& limit);
+Outcome receive_all(int fd, std::span<std::byte> into, const WaitLimit& limit);
 
 }  // namespace weft::net::link

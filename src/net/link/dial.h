@@ -33,7 +33,7 @@ struct Attempt {
   std::string problem = {};
 };
 // Errors: of start_connect.
-Result<Attempt> dial_once(const Dial& dial, const Patience& patience);
+Result<Attempt> dial_once(const Dial& dial, const WaitLimit& limit);
 
 // Connects, and proves to know the key. A connection that breaks before its greeting is over may have had to make place
 // for others, and is tried again. Errors, all of the connection and without a prefix: kPeerDied: nobody listens there;

@@ -137,8 +137,8 @@ void Loop::run() {
 void Loop::advance(Guest& g, Clock::time_point now) {
   bool due = false;
   for (std::size_t at = g.begin; at < g.end; ++at) due = due || watched_[at].revents != 0;
-  const bool came = due;
-  if (g.connection != nullptr) due = due || g.at_once || g.connection->due() <= now;
+  const bool came = due || g.at_once;
+  due = came || (g.connection != nullptr && g.connection->due() <= now);
   if (!due) return;
   if (g.connection == nullptr) greet(g);
   if (g.connection == nullptr) return;
