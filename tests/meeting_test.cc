@@ -13,8 +13,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "net/bootstrap/handshake.h"
-#include "net/bootstrap/interfaces.h"
+#include "net/link/handshake.h"
+#include "net/link/interfaces.h"
 #include "tests/processes.h"
 
 namespace weft::net::bootstrap {

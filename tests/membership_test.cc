@@ -107,7 +107,7 @@ TEST_P(Membership, OfTwoRanksRankZeroGoesOnAndRankOneNeedsAnArbiter) {
 }
 
 TEST_P(Membership, WithAnArbiterAnyRemainderGoesOn) {
-  auto arbiter = net::bootstrap::Arbiter::open(net::bootstrap::loopback()).value();
+  auto arbiter = net::bootstrap::Arbiter::open(net::link::loopback()).value();
   setenv("WEFT_ARBITER", arbiter->address().text().c_str(), 1);
   ConnectedJob job(3, options(5000ms), [](Communicator& c, Report& report, NoticeBoard&) -> std::string {
     if (!c.barrier()) return "no barrier";

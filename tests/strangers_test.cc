@@ -88,8 +88,7 @@ std::string met_as(const env::Settings& s) {
 }
 
 TEST_F(Strangers, AnotherUserDoesNotJoinAJobOfThisMachineWithoutAWord) {
-  const int port =
-      net::bootstrap::local_address(net::bootstrap::listen_on(net::bootstrap::loopback()).value().get()).port - 1;
+  const int port = net::link::local_address(net::link::listen_on(net::link::loopback()).value().get()).port - 1;
   Process zero([&](Report& report) { report.say(met_as(torchrun(0, port))); });
   std::string said;
   Process attacker([&](Report& report) {
@@ -135,8 +134,7 @@ TEST(Containers, OfOneSharedMemoryThatCannotNameEachOthersProcessesAreRefused) {
 }
 
 TEST(Containers, OfOneSharedMemoryThatMeetOverTcpCountAsTwoMachines) {
-  const int port =
-      net::bootstrap::local_address(net::bootstrap::listen_on(net::bootstrap::loopback()).value().get()).port - 1;
+  const int port = net::link::local_address(net::link::listen_on(net::link::loopback()).value().get()).port - 1;
   const auto meet = [&](Rank rank, Report& report) {
     const env::Settings s = torchrun(rank, port);
     const auto job = net::bootstrap::job_of(s);

@@ -119,12 +119,12 @@ TEST(TcpRanks, ARankThatReturnsWithoutCallingIsNamed) {
 // Strangers connect to rank 0, say nothing and stay; it computes meanwhile, and two ranks want to connect.
 TEST(TcpRanks, SilentConnectionsDoNotEndAJob) {
   for (const int strangers : {65, 1000}) {
-    static std::vector<net::bootstrap::UniqueFd> silent;
+    static std::vector<UniqueFd> silent;
     const auto flood = [strangers](Rank self, Meeting& meeting) {
       if (self != 1) return;
       ASSERT_TRUE(net::bootstrap::reserve_descriptors(static_cast<std::size_t>(strangers) + 100, "a test"));
       for (int i = 0; i < strangers; ++i) {
-        silent.push_back(net::bootstrap::start_connect(meeting.ranks[0].data).value());
+        silent.push_back(net::link::start_connect(meeting.ranks[0].data).value());
         pollfd connected{silent.back().get(), POLLOUT, 0};
         poll(&connected, 1, 1000);
       }
@@ -231,30 +231,30 @@ class Proxy {
   };
 
   explicit Proxy(Mischief mischief) : mischief_(mischief) {
-    listener_ = net::bootstrap::listen_on(net::bootstrap::loopback()).value();
-    hole_ = net::bootstrap::listen_on(net::bootstrap::loopback()).value();
+    listener_ = net::link::listen_on(net::link::loopback()).value();
+    hole_ = net::link::listen_on(net::link::loopback()).value();
   }
   ~Proxy() {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  net::bootstrap::Address address() const { return net::bootstrap::local_address(listener_.get()); }
+  net::link::Address address() const { return net::link::local_address(listener_.get()); }
   // An address where nobody ever answers.
-  net::bootstrap::Address hole() const { return net::bootstrap::local_address(hole_.get()); }
+  net::link::Address hole() const { return net::link::local_address(hole_.get()); }
   // Called in rank 0; `to`: where rank 1 really listens.
-  void begin(net::bootstrap::Address to) {
+  void begin(net::link::Address to) {
     thread_ = std::thread([this, to] { carry(to); });
   }
 
  private:
-  void carry(const net::bootstrap::Address& to) {
-    net::bootstrap::UniqueFd one, other;
+  void carry(const net::link::Address& to) {
+    UniqueFd one, other;
     while (!one.open() && !stop_) {
-      one = net::bootstrap::accept_from(listener_.get()).value();
+      one = net::link::accept_from(listener_.get()).value();
       std::this_thread::sleep_for(1ms);
     }
     if (stop_) return;
-    other = net::bootstrap::start_connect(to).value();
+    other = net::link::start_connect(to).value();
     std::int64_t passed = 0;
     bool silent = false;
     while (!stop_) {
@@ -286,7 +286,7 @@ class Proxy {
   }
 
   Mischief mischief_;
-  net::bootstrap::UniqueFd listener_, hole_;
+  UniqueFd listener_, hole_;
   std::atomic<bool> stop_ = false;
   std::thread thread_;
 };

@@ -16,7 +16,7 @@ std::string code_of(Code code) { return fmt::format("code {}:", static_cast<int>
 TcpJob::TcpJob(Rank ranks, std::chrono::milliseconds timeout, const RankContext& context, const Detour& detour,
                int sockets) {
   constexpr std::chrono::seconds kLong{60};
-  auto host = net::bootstrap::Host::open(net::bootstrap::loopback(), ranks).value();
+  auto host = net::bootstrap::Host::open(net::link::loopback(), ranks).value();
   for (Rank r = 0; r < ranks; ++r)
     processes_.emplace_back([&, r](Report& report) {
       const net::bootstrap::UniqueId id = host.id();

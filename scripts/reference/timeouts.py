@@ -27,7 +27,7 @@ TABLE = [
         ("the host's word that ranks are missing", "src/net/bootstrap/meeting.cc", r"deadline \+ Milliseconds\((\d+)\)", "T + {} ms"),
         ("rank 0's list of the late in `monitored_barrier(t)`", "src/api/session/monitored_barrier.cc", r"kAnswerTime\{(\d+)\}", "t + {} ms"),
         ("what a rank said of whom it waits for, for the name in a `kTimeout`", "src/net/messages/endpoint.h", r"kLately\{(\d+)\}", "T / 4, at least {} ms"),
-        ("TCP: unacknowledged bytes of a cut link", "src/net/bootstrap/socket.cc", r"(TCP_USER_TIMEOUT)", "T; silent connections are probed after T / 3, every T / 6"),
+        ("TCP: unacknowledged bytes of a cut link", "src/net/link/socket.cc", r"(TCP_USER_TIMEOUT)", "T; silent connections are probed after T / 3, every T / 6"),
     ]),
     ("What is fixed", [
         ("a wait looks for the end of a peer, an abort, and what `set_interrupt` says", "src/net/memory/wait_policy.cc", r"kExamineEvery\{?\(?(\d+)", "every {} ms"),

@@ -59,8 +59,8 @@ Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& 
   clean_up_after_others(0);
   WEFT_TRY(auto worlds, net::threads::open(ranks, limits_of(settings, ranks, *machine)));
   std::array<std::uint8_t, 16> number;
-  net::bootstrap::fill_random(number);
-  const std::string job = net::bootstrap::hexadecimal(number);
+  net::link::fill_random(number);
+  const std::string job = net::link::hexadecimal(number);
   std::vector<Communicator> all;
   for (Rank r = 0; r < ranks; ++r) {
     const auto origin = std::make_shared<Origin>(Origin{settings, rates, job, ""});

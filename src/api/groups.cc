@@ -13,9 +13,9 @@
 namespace weft::api {
 namespace {
 
-using net::bootstrap::Address;
 using net::bootstrap::Meeting;
 using net::bootstrap::Record;
+using net::link::Address;
 using net::memory::Survivors;
 
 template <class T>
@@ -89,9 +89,9 @@ class Common : public session::Groups {
   }
 
  protected:
-  Result<net::bootstrap::UniqueFd> listen_on(const net::bootstrap::Record& own) const {
+  Result<UniqueFd> listen_on(const net::bootstrap::Record& own) const {
     WEFT_TRY(const auto ports, net::bootstrap::ports_of(origin_->settings));
-    return net::bootstrap::listen_on_rails(own.all_rails(), ports);
+    return net::link::listen_on_rails(own.all_rails(), ports);
   }
 
   std::shared_ptr<const Origin> origin_;
@@ -238,7 +238,7 @@ class MetGroups final : public Common {
     }
     number(meeting, ranks);
     meeting.key =
-        net::bootstrap::mac(before().key, {{reinterpret_cast<const std::uint8_t*>(m.secret.data()), m.secret.size()}});
+        net::link::mac(before().key, {{reinterpret_cast<const std::uint8_t*>(m.secret.data()), m.secret.size()}});
     meeting.name = m.secret;
     meeting.log = origin_->log;
     meeting.parent = before().member;
@@ -260,7 +260,7 @@ class MetGroups final : public Common {
     std::shared_ptr<net::bootstrap::Member> member = before().member;
     std::vector<Rank> names(before().ranks.size());  // of the ranks that decide, in the old communicator
     std::iota(names.begin(), names.end(), 0);
-    net::bootstrap::Key key = before().key;
+    net::link::Key key = before().key;
     for (;;) {
       Record own = before().ranks[static_cast<std::size_t>(self)];
       own.data.port = 0;
@@ -268,7 +268,7 @@ class MetGroups final : public Common {
       if (!next_listener_.open()) {
         WEFT_TRY(next_listener_, listen_on(own));
       }
-      own.data.port = net::bootstrap::local_address(next_listener_.get()).port;
+      own.data.port = net::link::local_address(next_listener_.get()).port;
       const auto bytes = std::as_bytes(std::span(&own, 1));
       std::vector<std::uint8_t> payload(bytes.size());
       std::memcpy(payload.data(), bytes.data(), bytes.size());
@@ -284,10 +284,9 @@ class MetGroups final : public Common {
       }
       const auto ranks = static_cast<Rank>(members.size());
       const std::uint8_t for_data = 'd', for_name = 'n';
-      meeting.key = net::bootstrap::mac(key, {{&for_data, 1}, decision.nonce});
+      meeting.key = net::link::mac(key, {{&for_data, 1}, decision.nonce});
       meeting.log = origin_->log;
-      meeting.name =
-          net::bootstrap::hexadecimal(net::bootstrap::mac(key, {{&for_name, 1}, decision.nonce})).substr(0, 32);
+      meeting.name = net::link::hexadecimal(net::link::mac(key, {{&for_name, 1}, decision.nonce})).substr(0, 32);
       // The rule of the old communicator holds for the new one.
       meeting.ranks.front().arbiter = before().ranks.front().arbiter;
       number(meeting, ranks);
@@ -361,9 +360,9 @@ class MetGroups final : public Common {
 
   net::messages::Endpoint& endpoint_;
   const std::chrono::milliseconds timeout_;
-  const net::mixed::World* const near_;     // null: nobody is
-  net::messages::Hub::Offer offer_;         // of a split
-  net::bootstrap::UniqueFd next_listener_;  // of survivors
+  const net::mixed::World* const near_;  // null: nobody is
+  net::messages::Hub::Offer offer_;      // of a split
+  UniqueFd next_listener_;               // of survivors
   bool shrunk_ = false;
   std::uint32_t agreements_ = 0;
 };

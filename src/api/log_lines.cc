@@ -34,10 +34,9 @@ void log_job(const Log& log, const net::bootstrap::Job& job) {
 void log_meeting(const Log& log, const env::Settings& settings, const net::bootstrap::Meeting& meeting, Rank rank,
                  const std::string& within, const std::string& across) {
   const auto& own = meeting.ranks[static_cast<std::size_t>(rank)];
-  for (const std::string& line : net::bootstrap::missing_interfaces(settings.interface))
-    log.warn(LogPart::kNet, "{}", line);
+  for (const std::string& line : net::link::missing_interfaces(settings.interface)) log.warn(LogPart::kNet, "{}", line);
   if (log.writes(LogLevel::kInfo, LogPart::kNet))
-    for (const std::string& line : net::bootstrap::describe_interfaces(settings.interface, own.all_rails()))
+    for (const std::string& line : net::link::describe_interfaces(settings.interface, own.all_rails()))
       log.info(LogPart::kNet, "{}", line);
   if (!log.writes(LogLevel::kInfo, LogPart::kPath)) return;
   for (const auto& r : meeting.ranks) {

@@ -266,7 +266,7 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
 
 Result<Opened> open_machines(std::shared_ptr<const Origin> origin, const Place& place, net::bootstrap::Meeting meeting,
                              net::shm::LostRank lost, Branch branch) {
-  std::set<net::bootstrap::Digest> machines;
+  std::set<net::link::Digest> machines;
   for (const auto& rank : meeting.ranks) machines.insert(rank.node);
   if (sends_only(origin->transport) || machines.size() == meeting.ranks.size())
     return open_messages(std::move(origin), place, std::move(meeting), std::move(branch));

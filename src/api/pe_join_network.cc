@@ -9,7 +9,7 @@
 namespace weft::api {
 namespace {
 
-using net::bootstrap::Address;
+using net::link::Address;
 
 // This rank's own memory in a region that nobody else maps.
 pgas::Region own_region(std::byte* own, Bytes bytes, Rank rank, Rank ranks) {
@@ -86,9 +86,9 @@ Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& 
   // Derived from what only the job knows, so that a key of its own protects these connections.
   constexpr std::array<std::uint8_t, 8> kPurpose = {'o', 'n', 'e', 's', 'i', 'd', 'e', 'd'};
   const net::bootstrap::Meeting& meeting = (mixed != nullptr ? *mixed->far : *joined.messages).endpoint.meeting();
-  const net::bootstrap::Key key = net::bootstrap::mac(meeting.key, {kPurpose});
+  const net::link::Key key = net::link::mac(meeting.key, {kPurpose});
   const Address here = meeting.ranks[static_cast<std::size_t>(rank)].data;
-  WEFT_TRY(const net::bootstrap::Ports ports, net::bootstrap::ports_of(settings));
+  WEFT_TRY(const net::link::Ports ports, net::bootstrap::ports_of(settings));
   const std::chrono::milliseconds timeout(settings.timeout_ms);
   WEFT_TRY(auto server, net::rma::Server::open(here, key, meeting.sealing(), ranks, ports, timeout));
   WEFT_TRY(const auto servers, exchange(joined.comm, server->address()));
@@ -101,7 +101,7 @@ Result<std::unique_ptr<Pe>> pe_over_network(Joined joined, const env::Settings& 
   if (across(joined.transport) == "ucx") {
     WEFT_TRY(by_ucx, reached_by_ucx(joined.comm, memory, has_ended));
   }
-  const net::bootstrap::Sealing sealing = meeting.sealing();
+  const net::link::Sealing sealing = meeting.sealing();
   const auto agent = [&](const pgas::Space& space) -> Result<std::shared_ptr<pgas::Agent>> {
     server->serve(space);
     WEFT_TRY(auto opened, net::rma::Agent::open(space, std::move(server), servers, key, sealing, timeout));

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "api/session/arguments.h"
-#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/job.h"
 #include "net/bootstrap/secret.h"
+#include "net/link/interfaces.h"
 #include "weft/communicator.h"
 
 namespace weft::api {
@@ -21,10 +21,10 @@ Result<net::bootstrap::UniqueId> known(const UniqueId& id) {
 
 // The key of a meeting: the id's, and WEFT_KEY where it is set. A program may hand the id to its ranks by means that
 // others read, such as torch's store, which asks nobody for a password. Errors: of secret_of().
-Result<net::bootstrap::Key> key_of(const env::Settings& settings, const net::bootstrap::Key& of_id) {
+Result<net::link::Key> key_of(const env::Settings& settings, const net::link::Key& of_id) {
   WEFT_TRY(const auto secret, net::bootstrap::secret_of(settings));
   if (secret.kind != net::bootstrap::Secret::Kind::kKey) return of_id;
-  return net::bootstrap::mac(secret.key, {of_id});
+  return net::link::mac(secret.key, {of_id});
 }
 
 // The latest meeting places of this process that are gone: nobody can meet there any more.
@@ -90,7 +90,7 @@ Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates&
                                                .timeout = std::chrono::milliseconds(settings.timeout_ms),
                                                .aggregates = settings.aggregates,
                                                .arbiter = arbiter,
-                                               .protection = net::bootstrap::protection_of(settings.secure),
+                                               .protection = net::link::protection_of(settings.secure),
                                                .ports = ports,
                                                .transport = settings.transport,
                                                .watch = watch}));
@@ -103,7 +103,7 @@ Result<Opened> open_by_id(const env::Settings& settings, const calibrate::Rates&
 namespace weft {
 
 std::string UniqueId::text() const {
-  return net::bootstrap::hexadecimal({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+  return net::link::hexadecimal({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
 Result<UniqueId> UniqueId::parse(const std::string& text) {
@@ -115,7 +115,7 @@ Result<UniqueId> UniqueId::parse(const std::string& text) {
 
 struct MeetingPlace::Service {
   // `key`: what stands in the id, which need not be all of the host's key.
-  Service(net::bootstrap::Host opened, const net::bootstrap::Key& key, std::chrono::milliseconds timeout)
+  Service(net::bootstrap::Host opened, const net::link::Key& key, std::chrono::milliseconds timeout)
       : host(std::move(opened)) {
     net::bootstrap::UniqueId inner = host.id();
     inner.key = key;
@@ -147,14 +147,14 @@ const UniqueId& MeetingPlace::id() const {
 Result<MeetingPlace> MeetingPlace::open(Rank ranks, const ConnectOptions& options) {
   WEFT_CHECK(session::check_ranks("a meeting", ranks));
   WEFT_TRY(const env::Settings settings, api::settings_of(options));
-  net::bootstrap::Address at = net::bootstrap::loopback();
+  net::link::Address at = net::link::loopback();
   if (!settings.interface.empty()) {
-    WEFT_TRY(at, net::bootstrap::choose_interface(settings.interface));
+    WEFT_TRY(at, net::link::choose_interface(settings.interface));
   }
   WEFT_TRY(const auto ports, net::bootstrap::ports_of(settings));
-  net::bootstrap::Key key;
-  net::bootstrap::fill_random(key);
-  WEFT_TRY(const net::bootstrap::Key whole, api::key_of(settings, key));
+  net::link::Key key;
+  net::link::fill_random(key);
+  WEFT_TRY(const net::link::Key whole, api::key_of(settings, key));
   WEFT_TRY(auto host, net::bootstrap::Host::open(at, whole, ranks, ports));
   return MeetingPlace(std::make_unique<Service>(std::move(host), key, std::chrono::milliseconds(settings.timeout_ms)));
 }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "exec/fabric/lane.h"
+#include "exec/fabric/real.h"
 #include "exec/fabric/votes.h"
 #include "exec/kernels/fold.h"
 #include "exec/observer.h"
@@ -168,13 +169,9 @@ struct ProgramCursor {
   const protocol::Operation* next() { return at == end ? nullptr : at++; }
 };
 
-// The executor over any real-time endpoint. World has: `Endpoint endpoint`, `WaitPolicy wait_policy` with reset(),
-// look(waiting_for), pause(waiting_for), health() and break_off(culprit, cause), ranks(), and the memory functions.
-// Besides the concept, the endpoint has reaches, blocker, mismatched, compare_calls, disagreement, awaits_reason,
-// unread and
-// unsettled: a peer for whom sources that a finished program named are still being read; -1: none. Watcher: Observer,
-// or what stands for it where the cost of watching is measured.
-template <class World, class Watcher = Observer>
+// The executor over any real-time endpoint. Watcher: Observer, or what stands for it where the cost of watching is
+// measured.
+template <fabric::RealWorld World, class Watcher = Observer>
 class WorldExecutor final : public Executor {
  public:
   explicit WorldExecutor(std::unique_ptr<World> world)
@@ -187,15 +184,15 @@ class WorldExecutor final : public Executor {
   Result<void*> allocate(Bytes bytes) override { return world_->allocate(bytes); }
   void deallocate(void* memory) override { world_->deallocate(memory); }
   std::span<fabric::Votes> votes() override {
-    if constexpr (requires { world_->allocate_beyond(Bytes{}); }) return world_->endpoint.segment().header().votes;
+    if constexpr (fabric::GrowsMemory<World>) return world_->endpoint.segment().header().votes;
     return {};
   }
   Result<void*> allocate_beyond(Bytes bytes) override {
-    if constexpr (requires { world_->allocate_beyond(bytes); }) return world_->allocate_beyond(bytes);
+    if constexpr (fabric::GrowsMemory<World>) return world_->allocate_beyond(bytes);
     return allocate(bytes);
   }
   void deallocate_beyond(void* memory, Bytes bytes) override {
-    if constexpr (requires { world_->allocate_beyond(bytes); })
+    if constexpr (fabric::GrowsMemory<World>)
       world_->deallocate_beyond(memory, bytes);
     else
       deallocate(memory);
@@ -213,7 +210,7 @@ class WorldExecutor final : public Executor {
   }
   void moved() override { world_->wait_policy.reset(); }
   Status still_whole() override {
-    if constexpr (requires { world_->endpoint.segment(); }) {
+    if constexpr (fabric::LoadsPeers<World>) {
       std::atomic_thread_fence(std::memory_order_acquire);  // after all loads of peers' memory
       if (world_->wait_policy.broken()) [[unlikely]]
         return world_->wait_policy.health();

@@ -53,7 +53,7 @@ fabric::Capabilities with_a_node() {
 
 template <auto kOpen, Placement kPlacement, bool kAggregates = false>
 std::vector<std::string> run(const Job& job) {
-  auto host = Host::open(net::bootstrap::loopback(), job.ranks()).value();
+  auto host = Host::open(net::link::loopback(), job.ranks()).value();
   std::vector<tests::Process> ranks;
   for (Rank r = 0; r < job.ranks(); ++r)
     ranks.emplace_back([&, r](tests::Report& report) {

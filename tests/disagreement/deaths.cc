@@ -100,7 +100,7 @@ Verdict live_in_processes(const Case& c) {
   std::unique_ptr<net::bootstrap::Arbiter> arbiter;
   unsetenv("WEFT_ARBITER");
   if (c.arbiter) {
-    arbiter = net::bootstrap::Arbiter::open(net::bootstrap::loopback()).value();
+    arbiter = net::bootstrap::Arbiter::open(net::link::loopback()).value();
     setenv("WEFT_ARBITER", arbiter->address().text().c_str(), 1);
   }
   tests::ConnectedJob job(c.ranks, options_of(c), [&](Communicator& comm, tests::Report&, tests::NoticeBoard&) {

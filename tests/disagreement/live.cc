@@ -33,7 +33,7 @@ class Meetings {
     if (c.over == Over::kThreads) {
       threads_ = tests::thread_communicators(c.ranks, limits());
     } else if (c.over != Over::kShm) {
-      host_ = net::bootstrap::Host::open(net::bootstrap::loopback(), c.ranks).value();
+      host_ = net::bootstrap::Host::open(net::link::loopback(), c.ranks).value();
       serving_ = std::thread([this] { (void)host_->serve(std::chrono::seconds(20)); });
     }
   }

@@ -65,9 +65,9 @@ void check_frames(std::string_view text) {
   namespace tcp = net::tcp;
   int ends[2];
   require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0, "a connection");
-  const net::bootstrap::UniqueFd sender(ends[1]);
+  const UniqueFd sender(ends[1]);
   tcp::Wire wire(0, nullptr);
-  wire.attach(net::bootstrap::UniqueFd(ends[0]), std::chrono::seconds(1));
+  wire.attach(UniqueFd(ends[0]), std::chrono::seconds(1));
   Peer peer;
   static const std::string payload(static_cast<std::size_t>(net::messages::kSlotBytes), 0x5a);
   struct Words {

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "net/bootstrap/handshake.h"
 #include "net/bootstrap/secret.h"
 #include "net/bootstrap/unique_id.h"
+#include "net/link/handshake.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/parsers.h"
 #include "tests/fuzz/transfers.h"
@@ -17,10 +17,10 @@ namespace weft::fuzz {
 namespace {
 
 namespace bootstrap = net::bootstrap;
-using bootstrap::Handshake;
-using bootstrap::UniqueFd;
+namespace link = net::link;
+using link::Handshake;
 
-constexpr bootstrap::Key kKey{1, 2, 3};
+constexpr link::Key kKey{1, 2, 3};
 
 void require(bool holds, const char* what) {
   if (holds) return;
@@ -36,9 +36,9 @@ void check_greeting(std::string_view text) {
     require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0, "a connection");
     const UniqueFd own(ends[0]);
     UniqueFd stranger(ends[1]);
-    Handshake handshake(role, kKey, {.purpose = bootstrap::kMeeting});
+    Handshake handshake(role, kKey, {.purpose = link::kMeeting});
     handshake.advance(own.get());
-    const std::size_t bytes = std::min<std::size_t>(text.size(), 4 * sizeof(bootstrap::Greeting));
+    const std::size_t bytes = std::min<std::size_t>(text.size(), 4 * sizeof(link::Greeting));
     require(send(stranger.get(), text.data(), bytes, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes), "bytes");
     handshake.advance(own.get());
     stranger.reset();
@@ -55,7 +55,7 @@ void check_invitation(std::string_view text) {
     require(again && again->text() == id->text(), "an id reads what an id wrote");
   }
   // Names would be looked up; numbers are not.
-  if (t.find_first_not_of("0123456789abcdef.:[]") == std::string::npos) (void)bootstrap::parse_address("f", t);
+  if (t.find_first_not_of("0123456789abcdef.:[]") == std::string::npos) (void)link::parse_address("f", t);
   if (const auto key = bootstrap::parse_key("f", t); !key)
     require(key.error().message == bootstrap::parse_key("f", "").error().message, "an error does not repeat a key");
 }

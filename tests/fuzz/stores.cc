@@ -26,12 +26,12 @@ void promise(bool holds, const char* what) {
 constexpr std::int64_t kPages = 8, kPage = 64;
 
 struct Ends {
-  net::bootstrap::UniqueFd here, there;
+  UniqueFd here, there;
 };
 Ends connected() {
   int ends[2];
   promise(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0, "a connection");
-  return {net::bootstrap::UniqueFd(ends[0]), net::bootstrap::UniqueFd(ends[1])};
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 // One store for all inputs: making it takes longer than an input.
@@ -45,7 +45,7 @@ Serving& serving() {
     state->pages = kPages;
     state->page_bytes = kPage;
     state->block_tokens = 4;
-    return Serving{state, {}, std::chrono::milliseconds(1000)};
+    return Serving{state, std::chrono::milliseconds(1000)};
   }();
   return made;
 }
@@ -74,7 +74,7 @@ void serve(std::string_view text) {
   bool open = false;
   {
     Ends ends = connected();
-    Session session(std::move(ends.here), with, true);
+    Session session(std::move(ends.here), with);
     const auto turn = [&] {
       session.advance();
       char buffer[4096];

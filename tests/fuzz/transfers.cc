@@ -42,12 +42,12 @@ struct Guarded {
 };
 
 struct Ends {
-  net::bootstrap::UniqueFd here, there;
+  UniqueFd here, there;
 };
 Ends connected() {
   int ends[2];
   promise(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0, "a connection");
-  return {net::bootstrap::UniqueFd(ends[0]), net::bootstrap::UniqueFd(ends[1])};
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 // Sends the text in pieces, with `take_turn` after each; stops when the other side has closed.
@@ -88,14 +88,13 @@ class Agent {
   // Takes `text` as what a peer sends that has proved the key, and checks each answer.
   void serve(std::string_view text) {
     std::size_t delivered = 0;
-    const net::bootstrap::Key key{};
-    const Served served{key, regions_, segment(), [&](const std::string& peer, std::string bytes) {
+    const Served served{regions_, segment(), [&](const std::string& peer, std::string bytes) {
                           promise(!peer.empty() && peer.size() <= 64, "a peer has a name");
                           promise(bytes.size() <= static_cast<std::size_t>(kMostPiece), "a notification has a bound");
                           return ++delivered % 5 != 0;
                         }};
     Ends ends = connected();
-    Connection connection(std::move(ends.here), served, true);
+    Connection connection(std::move(ends.here), served);
     std::string answers;
     const auto turn = [&] {
       connection.advance();
@@ -156,7 +155,7 @@ void check_transfer_metadata(std::string_view text) {
     promise(r.bytes > 0 && r.first_page + (r.page_bytes > 0 ? static_cast<std::uint64_t>(r.bytes / r.page_bytes) : 1) <=
                                read->pages,
             "regions lie in the segment");
-  const net::bootstrap::Key key{};
+  const net::link::Key key{};
   const std::string bytes = encode(*read, key);
   const auto again = decode(bytes, key);
   promise(again.has_value() && *again == *read && encode(*again, key) == bytes, "metadata reads what metadata wrote");

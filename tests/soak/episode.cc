@@ -84,7 +84,7 @@ std::vector<Rank> strike(const Episode& e, tests::ConnectedJob& job) {
 Outcome run_processes(const Episode& e) {
   const ConnectOptions options = options_of(e.over);
   // More than half of the ranks may be killed at the same time: an arbiter lets the others go on, as `weft run` does.
-  auto arbiter = net::bootstrap::Arbiter::open(net::bootstrap::loopback()).value();
+  auto arbiter = net::bootstrap::Arbiter::open(net::link::loopback()).value();
   setenv("WEFT_ARBITER", arbiter->address().text().c_str(), 1);
   tests::ConnectedJob job(e.ranks, options, [&](Communicator& c, tests::Report& report, tests::NoticeBoard& board) {
     RankContext context(e, c, &board);

@@ -124,11 +124,11 @@ void live(const net::bootstrap::UniqueId& id, Rank rank, bool one_machine, int r
 }
 
 std::optional<Measured> between_two(bool one_machine) {
-  auto host = net::bootstrap::Host::open(net::bootstrap::loopback(), 2);
+  auto host = net::bootstrap::Host::open(net::link::loopback(), 2);
   int ends[2];
   if (!host || pipe(ends) != 0) return std::nullopt;
-  const net::bootstrap::UniqueFd from(ends[0]);
-  net::bootstrap::UniqueFd to(ends[1]);
+  const UniqueFd from(ends[0]);
+  UniqueFd to(ends[1]);
   std::vector<pid_t> children;
   for (Rank rank = 0; rank < 2; ++rank) {
     const pid_t child = fork();

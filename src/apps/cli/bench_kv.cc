@@ -222,8 +222,8 @@ Result<int> bench_kv(const BenchSpec& spec) {
     WEFT_TRY(redis, Redis::connect(spec.redis));
   }
   std::array<std::uint8_t, 16> random{};
-  net::bootstrap::fill_random(random);
-  const std::string key = net::bootstrap::hexadecimal(random);
+  net::link::fill_random(random);
+  const std::string key = net::link::hexadecimal(random);
   const StoreProcess process(plan, key);
   WEFT_TRY(const std::string address, process.address());
   WEFT_TRY(auto agent, transfer::Agent::open({.name = "bench",

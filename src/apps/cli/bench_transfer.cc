@@ -15,8 +15,8 @@
 #include "apps/cli/tiers.h"
 #include "base/report/transfer.h"
 #include "base/text.h"
-#include "net/bootstrap/socket.h"
 #include "net/bootstrap/unique_id.h"
+#include "net/link/socket.h"
 #include "weft/transfer.h"
 
 namespace weft::cli {
@@ -142,8 +142,8 @@ class Server {
     }
     close(up[1]);
     close(down[0]);
-    in_ = net::bootstrap::UniqueFd(up[0]);
-    out_ = net::bootstrap::UniqueFd(down[1]);
+    in_ = UniqueFd(up[0]);
+    out_ = UniqueFd(down[1]);
   }
   ~Server() {
     out_.reset();
@@ -171,7 +171,7 @@ class Server {
     return true;
   }
   pid_t pid_ = -1;
-  net::bootstrap::UniqueFd in_, out_;
+  UniqueFd in_, out_;
 };
 
 template <class F>
@@ -323,8 +323,8 @@ Result<int> bench_transfer(const BenchSpec& spec) {
     return bench_file(spec, plan.op, cases, plan.most);
   }
   std::array<std::uint8_t, 16> random{};
-  net::bootstrap::fill_random(random);
-  const std::string key = net::bootstrap::hexadecimal(random);
+  net::link::fill_random(random);
+  const std::string key = net::link::hexadecimal(random);
   const Server server(plan, key);
   WEFT_TRY(const std::string metadata, server.receive());
   WEFT_TRY(const std::string generations, server.receive());

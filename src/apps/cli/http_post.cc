@@ -2,27 +2,20 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <chrono>
 #include <string_view>
 
-#include "net/bootstrap/socket.h"
+#include "net/link/bytes.h"
+#include "net/link/socket.h"
 
 namespace weft::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+namespace link = net::link;
 
 tl::unexpected<Error> no_answer(const std::string& url, std::string_view why) {
   return failure(Code::kSystem, Blame::kInput, "{}: {}", url, why);
-}
-
-// Waits until the socket is ready; false: not in time.
-bool ready(int fd, short events, Clock::time_point until) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-  pollfd wanted{fd, events, 0};
-  return left > 0 && poll(&wanted, 1, static_cast<int>(left)) == 1;
 }
 
 }  // namespace
@@ -34,27 +27,24 @@ Status post_json(const std::string& url, const std::string& body) {
   std::string host = url.substr(kScheme.size(), slash == std::string::npos ? slash : slash - kScheme.size());
   const std::string path = slash == std::string::npos ? "/v1/metrics" : url.substr(slash);
   if (host.find(':') == std::string::npos) host += ":80";
-  WEFT_TRY(const auto address, net::bootstrap::parse_address(url, host));
-  const auto until = Clock::now() + std::chrono::seconds(10);
-  WEFT_TRY(const auto fd, net::bootstrap::start_connect(address));
-  if (!ready(fd.get(), POLLOUT, until) || net::bootstrap::connect_error(fd.get()) != 0)
-    return no_answer(url, "nobody answers there");
+  WEFT_TRY(const auto address, link::parse_address(url, host));
+  const link::WaitLimit limit{.deadline = link::WaitLimit::Clock::now() + std::chrono::seconds(10)};
+  const auto ready = [&](int fd, short events) { return link::wait_for(fd, events, limit) == link::Outcome::kDone; };
+  WEFT_TRY(const auto fd, link::start_connect(address));
+  if (!ready(fd.get(), POLLOUT) || link::connect_error(fd.get()) != 0) return no_answer(url, "nobody answers there");
   const std::string request = fmt::format(
       "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: "
       "close\r\n\r\n{}",
       path, host, body.size(), body);
-  for (std::string_view left = request; !left.empty();) {
-    if (!ready(fd.get(), POLLOUT, until)) return no_answer(url, "it takes nothing");
-    const ssize_t sent = send(fd.get(), left.data(), left.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return no_answer(url, "the connection ended");
-    left.remove_prefix(static_cast<std::size_t>(sent));
-  }
+  const link::Outcome sent = link::send_all(fd.get(), std::as_bytes(std::span(request)), {}, limit);
+  if (sent == link::Outcome::kLate) return no_answer(url, "it takes nothing");
+  if (sent != link::Outcome::kDone) return no_answer(url, "the connection ended");
   std::string answer;
   char buffer[1024];
-  while (answer.find("\r\n") == std::string::npos && ready(fd.get(), POLLIN, until)) {
-    const ssize_t got = recv(fd.get(), buffer, sizeof buffer, 0);
-    if (got <= 0) break;
-    answer.append(buffer, static_cast<std::size_t>(got));
+  while (answer.find("\r\n") == std::string::npos && ready(fd.get(), POLLIN)) {
+    const link::Moved moved = link::receive_now(fd.get(), buffer, sizeof buffer);
+    if (moved.over) break;
+    answer.append(buffer, moved.bytes);
   }
   const std::string status = answer.substr(0, answer.find("\r\n"));
   if (status.starts_with("HTTP/1.") && status.size() > 9 && status[9] == '2') return {};

@@ -15,9 +15,9 @@
 #include "base/env.h"
 #include "exec/recorder/recorder.h"
 #include "net/bootstrap/arbiter.h"
-#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/job.h"
 #include "net/bootstrap/meeting.h"
+#include "net/link/interfaces.h"
 #include "net/shm/shm.h"
 #include "net/ucx/ucx.h"
 
@@ -68,11 +68,11 @@ Result<int> launch(Rank ranks, const std::string& transport, const std::string& 
   }
   if (transport != "shm" || machines > 1) {
     WEFT_TRY(const env::Settings settings, env::read());
-    net::bootstrap::Address at = net::bootstrap::loopback();
+    net::link::Address at = net::link::loopback();
     if (!settings.interface.empty()) {
-      WEFT_TRY(at, net::bootstrap::choose_interface(settings.interface));
+      WEFT_TRY(at, net::link::choose_interface(settings.interface));
     }
-    WEFT_TRY(const net::bootstrap::Ports ports, net::bootstrap::ports_of(settings));
+    WEFT_TRY(const net::link::Ports ports, net::bootstrap::ports_of(settings));
     WEFT_TRY(host, net::bootstrap::Host::open(at, ranks, ports));
     WEFT_TRY(arbiter, net::bootstrap::Arbiter::open(at, ports));
   }

@@ -8,12 +8,14 @@
 #include <charconv>
 #include <cstring>
 
-#include "net/bootstrap/socket.h"
+#include "net/link/socket.h"
 
 namespace weft::cli {
 namespace {
 
-constexpr int kTimeout = 5000;  // ms
+namespace link = net::link;
+
+link::WaitLimit limit() { return {.deadline = link::WaitLimit::Clock::now() + std::chrono::seconds(5)}; }
 
 Result<UniqueFd> open_path(const std::string& path) {
   sockaddr_un to{};
@@ -35,11 +37,10 @@ Result<Redis> Redis::connect(const std::string& address) {
   if (address.starts_with("/")) {
     WEFT_TRY(fd, open_path(address));
   } else {
-    WEFT_TRY(const auto to, net::bootstrap::parse_address("--redis", address));
-    WEFT_TRY(fd, net::bootstrap::start_connect(to));
-    pollfd connected{.fd = fd.get(), .events = POLLOUT, .revents = 0};
-    (void)poll(&connected, 1, kTimeout);
-    if (const int error = net::bootstrap::connect_error(fd.get()); error != 0 || connected.revents == 0)
+    WEFT_TRY(const auto to, link::parse_address("--redis", address));
+    WEFT_TRY(fd, link::start_connect(to));
+    const bool answered = link::wait_for(fd.get(), POLLOUT, limit()) == link::Outcome::kDone;
+    if (const int error = link::connect_error(fd.get()); error != 0 || !answered)
       return bad_input("--redis {}: {}", address, error == 0 ? "no answer" : std::strerror(error));
   }
   Redis redis(std::move(fd), address);
@@ -58,20 +59,14 @@ tl::unexpected<Error> Redis::broken(const std::string& why) const {
   return failure(Code::kPeerDied, Blame::kOperation, "redis at {}: {}", address_, why);
 }
 
+Status Redis::check(link::Outcome outcome) const {
+  if (outcome == link::Outcome::kDone) return {};
+  if (outcome == link::Outcome::kLate) return broken("no answer");
+  return broken(errno == 0 ? "it has closed the connection" : std::strerror(errno));
+}
+
 Status Redis::send_all(const void* data, std::size_t bytes) const {
-  const char* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = send(fd_.get(), at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n > 0) {
-      at += n;
-      bytes -= static_cast<std::size_t>(n);
-      continue;
-    }
-    if (errno == EINTR) continue;
-    pollfd room{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
-    if (errno != EAGAIN || poll(&room, 1, kTimeout) == 0) return broken(std::strerror(errno));
-  }
-  return {};
+  return check(link::send_all(fd_.get(), {static_cast<const std::byte*>(data), bytes}, {}, limit()));
 }
 
 // Appends what has come to `in_`, at least a byte.
@@ -82,12 +77,10 @@ Status Redis::more() {
   }
   char buffer[16 << 10];
   for (;;) {
-    const ssize_t n = recv(fd_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
-    if (n > 0) return in_.append(buffer, static_cast<std::size_t>(n)), Status();
-    if (n == 0) return broken("it has closed the connection");
-    if (errno == EINTR) continue;
-    pollfd data{.fd = fd_.get(), .events = POLLIN, .revents = 0};
-    if (errno != EAGAIN || poll(&data, 1, kTimeout) == 0) return broken("no answer");
+    const link::Moved moved = link::receive_now(fd_.get(), buffer, sizeof buffer);
+    if (moved.bytes > 0) return in_.append(buffer, moved.bytes), Status();
+    errno = moved.error;
+    WEFT_CHECK(check(moved.over ? link::Outcome::kOver : link::wait_for(fd_.get(), POLLIN, limit())));
   }
 }
 
@@ -114,15 +107,7 @@ Status Redis::take(std::byte* to, std::size_t bytes) {
   const std::size_t here = std::min(bytes, in_.size() - at_);
   std::memcpy(to, in_.data() + at_, here);
   at_ += here;
-  for (std::size_t got = here; got < bytes;) {
-    const ssize_t n = recv(fd_.get(), to + got, bytes - got, MSG_DONTWAIT);
-    if (n > 0) got += static_cast<std::size_t>(n);
-    if (n > 0 || (n < 0 && errno == EINTR)) continue;
-    if (n == 0) return broken("it has closed the connection");
-    pollfd data{.fd = fd_.get(), .events = POLLIN, .revents = 0};
-    if (errno != EAGAIN || poll(&data, 1, kTimeout) == 0) return broken("no answer");
-  }
-  return {};
+  return check(link::receive_all(fd_.get(), {to + here, bytes - here}, limit()));
 }
 
 Status Redis::put(std::span<const std::string> keys, const std::byte* values, std::size_t bytes) {

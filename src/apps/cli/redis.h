@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "net/link/bytes.h"
 
 namespace weft::cli {
 
@@ -26,6 +27,7 @@ class Redis {
  private:
   explicit Redis(UniqueFd fd, std::string address) : fd_(std::move(fd)), address_(std::move(address)) {}
   tl::unexpected<Error> broken(const std::string& why) const;
+  Status check(net::link::Outcome outcome) const;
   Status send_all(const void* data, std::size_t bytes) const;
   Status more();
   Result<std::string> line();

@@ -13,14 +13,13 @@
 #include "base/text.h"
 #include "move/reshard/meaning.h"
 #include "move/reshard/receiver.h"
-#include "net/bootstrap/socket.h"
 #include "net/bootstrap/unique_id.h"
+#include "net/link/socket.h"
 
 namespace weft::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using net::bootstrap::UniqueFd;
 
 constexpr std::chrono::milliseconds kLimit{120'000};
 constexpr int kPages = 16;  // of an agent's table of fenced pages, which this needs none of
@@ -191,8 +190,8 @@ Result<report::ReshardReport::Here> reshard_here(const reshard::Plan& plan, std:
     for (Rank r = 0; r < layout->ranks; ++r) bytes += static_cast<double>(reshard::memory_of(*layout, r).bytes);
   WEFT_CHECK(fits(bytes, plan.from(), plan.to()));
   std::array<std::uint8_t, 16> random{};
-  net::bootstrap::fill_random(random);
-  const std::string key = net::bootstrap::hexadecimal(random);
+  net::link::fill_random(random);
+  const std::string key = net::link::hexadecimal(random);
   const Senders senders(plan.from(), key, network);
   std::vector<Senders::Said> said;
   for (Rank r = 0; r < plan.from().ranks; ++r) {

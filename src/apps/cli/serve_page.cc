@@ -1,31 +1,22 @@
 #include "apps/cli/serve_page.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
 
 #include "apps/explore/explore.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/bytes.h"
+#include "net/link/socket.h"
 
 namespace weft::cli {
 namespace {
 
-using net::bootstrap::UniqueFd;
+namespace link = net::link;
 
-constexpr std::size_t kLongestRequest = 8192;  // bytes; browsers send about 1000
-constexpr timeval kClientTimeout{2, 0};        // of a client that does not send or take
-
-tl::unexpected<Error> failed(const char* call) {
-  return failure(Code::kSystem, Blame::kInput, "explore: {}: {}", call, std::strerror(errno));
-}
+constexpr std::size_t kLongestRequest = 8192;      // bytes; browsers send about 1000
+constexpr std::chrono::seconds kClientTimeout{2};  // of a client that does not send or take
 
 std::string answer(std::string_view status, std::string_view type, std::string_view body, bool with_body) {
   return fmt::format(
@@ -53,25 +44,16 @@ std::string header(const std::string& request, const std::string& name) {
   return found;
 }
 
-std::string read_request(int fd) {
+std::string read_request(int fd, const link::WaitLimit& limit) {
   std::string request;
   char buffer[2048];
   while (request.size() < kLongestRequest && request.find("\r\n\r\n") == std::string::npos) {
-    const ssize_t got = recv(fd, buffer, sizeof buffer, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    request.append(buffer, static_cast<std::size_t>(got));
+    const link::Moved moved = link::receive_now(fd, buffer, sizeof buffer);
+    request.append(buffer, moved.bytes);
+    if (moved.over) break;
+    if (moved.bytes == 0 && link::wait_for(fd, POLLIN, limit) != link::Outcome::kDone) break;
   }
   return request;
-}
-
-void send_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t sent = send(fd, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(sent));
-  }
 }
 
 }  // namespace
@@ -92,26 +74,16 @@ std::string http_answer(const std::string& request, const std::string& host, con
 }
 
 Status serve_page(const std::string& html, const std::function<void(const std::string& url)>& ready) {
-  const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (!listener.open()) return failed("socket");
-  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return failed("bind");
-  if (listen(listener.get(), 16) != 0) return failed("listen");
-  if (getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return failed("getsockname");
-  const std::string host = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
+  WEFT_TRY(const UniqueFd listener, link::listen_on(link::loopback()));
+  const std::string host = link::local_address(listener.get()).text();
   ready("http://" + host + "/");
   for (;;) {
-    const UniqueFd client(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!client.open()) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      return failed("accept");
-    }
-    setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &kClientTimeout, sizeof kClientTimeout);
-    setsockopt(client.get(), SOL_SOCKET, SO_SNDTIMEO, &kClientTimeout, sizeof kClientTimeout);
-    send_all(client.get(), http_answer(read_request(client.get()), host, html));
+    (void)link::wait_for(listener.get(), POLLIN, {});
+    WEFT_TRY(const UniqueFd client, link::accept_from(listener.get()));
+    if (!client.open()) continue;
+    const link::WaitLimit limit{.deadline = link::WaitLimit::Clock::now() + kClientTimeout};
+    const std::string said = http_answer(read_request(client.get(), limit), host, html);
+    (void)link::send_all(client.get(), std::as_bytes(std::span(said)), {}, limit);
   }
 }
 

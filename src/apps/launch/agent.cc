@@ -25,9 +25,9 @@
 #include "base/unique_fd.h"
 #include "exec/recorder/snapshot.h"
 #include "net/bootstrap/arbiter.h"
-#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/job.h"
 #include "net/bootstrap/meeting.h"
+#include "net/link/interfaces.h"
 #include "net/shm/shm.h"
 
 namespace weft::launch {
@@ -35,6 +35,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 namespace bootstrap = net::bootstrap;
+namespace link = net::link;
 
 constexpr int kRead = 32 << 10;                             // bytes of a rank's output at once
 constexpr std::size_t kMostPending = std::size_t{1} << 20;  // bytes on their way to the launcher
@@ -126,13 +127,13 @@ Result<Frame> Agent::receive(FrameKind wanted) {
 Result<Place> Agent::open_place() {
   if (!job_.opens) return Place{};
   WEFT_TRY(const env::Settings settings, env::read());
-  bootstrap::Address at = bootstrap::loopback();
+  link::Address at = link::loopback();
   if (!settings.interface.empty()) {
-    WEFT_TRY(at, bootstrap::choose_interface(settings.interface));
+    WEFT_TRY(at, link::choose_interface(settings.interface));
   } else if (!job_.at.empty()) {
-    WEFT_TRY(at, bootstrap::resolve("the host's own address", job_.at, 0));
+    WEFT_TRY(at, link::resolve("the host's own address", job_.at, 0));
   }
-  WEFT_TRY(const bootstrap::Ports ports, bootstrap::ports_of(settings));
+  WEFT_TRY(const link::Ports ports, bootstrap::ports_of(settings));
   WEFT_TRY(host_, bootstrap::Host::open(at, job_.size, ports));
   WEFT_TRY(arbiter_, bootstrap::Arbiter::open(at, ports));
   return Place{.join = host_->id().text(), .arbiter = arbiter_->address().text()};

@@ -9,7 +9,7 @@
 #include "api/calibrate/cpus.h"
 #include "base/env.h"
 #include "base/text.h"
-#include "net/bootstrap/interfaces.h"
+#include "net/link/interfaces.h"
 
 namespace weft::launch {
 namespace {
@@ -194,7 +194,7 @@ Result<HostProcessors> host_processors() {
   HostProcessors host{.usable = calibrate::usable_cpus()};
   WEFT_TRY(const env::Settings settings, env::read());
   if (settings.interface.empty()) return host;
-  WEFT_TRY(const auto chosen, net::bootstrap::choose_interfaces(settings.interface));
+  WEFT_TRY(const auto chosen, net::link::choose_interfaces(settings.interface));
   for (const auto& i : chosen) host.interfaces.push_back(i.name);
   return host;
 }

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "compat/nccl/config.h"
 #include "compat/nccl/kernels.h"
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 
 namespace weft::compat::nccl {
 namespace {
@@ -60,8 +60,8 @@ std::string name_of(const ncclUniqueId& id) {
 
 std::string new_name() {
   std::array<std::uint8_t, 16> number;
-  net::bootstrap::fill_random(number);
-  return kPrefix + net::bootstrap::hexadecimal(number);
+  net::link::fill_random(number);
+  return kPrefix + net::link::hexadecimal(number);
 }
 
 ncclUniqueId id_of(const std::string& name) {

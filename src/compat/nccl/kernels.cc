@@ -7,7 +7,7 @@
 #include "api/stream/start.h"
 #include "base/env.h"
 #include "compat/nccl/same_calls.h"
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 
 namespace weft::compat::nccl {
 namespace {
@@ -99,7 +99,7 @@ Result<std::unique_ptr<stream::Member>> join_others(Communicator& comm, int devi
 std::uint64_t this_process() {
   static const std::uint64_t number = [] {
     std::array<std::uint8_t, 8> random;
-    net::bootstrap::fill_random(random);
+    net::link::fill_random(random);
     return std::bit_cast<std::uint64_t>(random);
   }();
   return number;

@@ -16,13 +16,13 @@ constexpr Bytes kMostPageBytes = Bytes{1} << 40;
 
 std::vector<BlockKey> block_keys(std::string_view salt, std::span<const Token> tokens, std::int64_t block_tokens) {
   std::vector<BlockKey> keys;
-  BlockKey before = net::bootstrap::sha256("weft kv tenant: " + std::string(salt));
+  BlockKey before = net::link::sha256("weft kv tenant: " + std::string(salt));
   const auto size = static_cast<std::size_t>(block_tokens);
   std::string text;
   for (std::size_t at = 0; at + size <= tokens.size(); at += size) {
     text.assign(reinterpret_cast<const char*>(before.data()), before.size());
     text.append(reinterpret_cast<const char*>(tokens.data() + at), size * sizeof(Token));
-    before = net::bootstrap::sha256(text);
+    before = net::link::sha256(text);
     keys.push_back(before);
   }
   return keys;

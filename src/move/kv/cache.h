@@ -9,7 +9,7 @@
 
 #include "move/kv/policy.h"
 #include "move/kv/tier.h"
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 #include "weft/kv.h"
 
 // Blocks of keys and values in pages of a fenced region, found by the tokens that they stand for.

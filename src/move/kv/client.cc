@@ -94,7 +94,7 @@ Result<Client> Client::connect(transfer::Agent& agent, const ClientOptions& opti
   if (options.timeout < 1ms || options.lease < 1ms || options.timeout > kMost || options.lease > kMost)
     return bad_input("a timeout of {} ms and leases of {} ms: both are 1 to {} ms (100 years)", options.timeout.count(),
                      options.lease.count(), kMost.count());
-  WEFT_TRY(const auto address, net::bootstrap::parse_address("address", options.address));
+  WEFT_TRY(const auto address, net::link::parse_address("address", options.address));
   WEFT_CHECK(check_key(options.key));
   WEFT_CHECK(check_not_secure());
   auto state = std::make_shared<detail::ClientState>();

@@ -5,7 +5,8 @@
 #include <memory>
 
 #include "move/kv/wire.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/bytes.h"
+#include "net/link/socket.h"
 
 namespace weft::kv {
 
@@ -23,26 +24,25 @@ Status check_not_secure();
 class Line {
  public:
   // Errors: kPeerDied: nobody listens, or it closes the connection; kInvalidArgument: it has another key; kTimeout.
-  static Result<std::unique_ptr<Line>> open(const net::bootstrap::Address& to, const net::bootstrap::Key& key,
+  static Result<std::unique_ptr<Line>> open(const net::link::Address& to, const net::link::Key& key,
                                             std::chrono::milliseconds timeout, std::function<bool()> interrupted);
   // Over a connection whose both ends have greeted each other.
-  Line(net::bootstrap::UniqueFd fd, std::chrono::milliseconds timeout, std::function<bool()> interrupted)
+  Line(UniqueFd fd, std::chrono::milliseconds timeout, std::function<bool()> interrupted)
       : fd_(std::move(fd)), timeout_(timeout), interrupted_(std::move(interrupted)) {}
 
   // Errors: what the verdict says; of the connection: kPeerDied, kTimeout, kAborted.
-  Result<Reply> ask(const Question& question, std::span<const net::bootstrap::Digest> keys);
+  Result<Reply> ask(const Question& question, std::span<const net::link::Digest> keys);
   // Asks without waiting for the answer, which is read before the next one.
   void post(const Question& question);
 
  private:
-  using Clock = std::chrono::steady_clock;
+  net::link::WaitLimit limit() const;
   tl::unexpected<Error> broken(Code code, std::string why);
-  Status wait(short events, Clock::time_point deadline);
-  Status send_all(const std::byte* data, std::size_t bytes, Clock::time_point deadline);
-  Status receive_all(void* to, std::size_t bytes, Clock::time_point deadline);
-  Result<Reply> receive(std::uint32_t asked, Clock::time_point deadline);
+  Status check(net::link::Outcome outcome);
+  Status receive_all(void* to, std::size_t bytes, const net::link::WaitLimit& limit);
+  Result<Reply> receive(std::uint32_t asked, const net::link::WaitLimit& limit);
 
-  net::bootstrap::UniqueFd fd_;
+  UniqueFd fd_;
   std::chrono::milliseconds timeout_;
   std::function<bool()> interrupted_;
   std::int64_t unread_ = 0;  // answers that nobody waits for

@@ -32,7 +32,7 @@ Result<std::unique_ptr<BlockTier>> ObjectTier::open(const TierOptions& options, 
   auto tier = std::unique_ptr<ObjectTier>(new ObjectTier(options, std::move(client)));
   WEFT_TRY(tier->prefix_, object::parse_name(options.file));
   while (tier->prefix_.key.ends_with('/')) tier->prefix_.key.pop_back();
-  const auto layout = net::bootstrap::sha256(fmt::format("{} B, {}", options.page_bytes, options.layout));
+  const auto layout = net::link::sha256(fmt::format("{} B, {}", options.page_bytes, options.layout));
   tier->prefix_.key += "/" + object::hex(std::span(layout).first(8)) + "/";
   WEFT_CHECK(tier->read_list());
   return std::unique_ptr<BlockTier>(std::move(tier));

@@ -10,15 +10,15 @@
 #include "move/kv/cache.h"
 #include "move/kv/line.h"
 #include "move/kv/wire.h"
-#include "net/bootstrap/handshake.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/handshake.h"
+#include "net/link/socket.h"
 #include "weft/kv.h"
 
 namespace weft::kv {
 namespace {
 
 using namespace std::chrono_literals;
-namespace bootstrap = net::bootstrap;
+namespace link = net::link;
 
 constexpr std::int64_t kPage = 4096;
 const std::string kKey = "0123456789abcdef";
@@ -59,15 +59,14 @@ class KvServer : public testing::TestWithParam<bool> {
       std::memset(mine.data + i * kPage, first + static_cast<int>(i), static_cast<std::size_t>(kPage));
   }
   // A connection that has proved the key, for questions that Client would not ask.
-  bootstrap::UniqueFd greeted() {
-    auto fd = bootstrap::start_connect(*bootstrap::parse_address("x", server->address()));
+  UniqueFd greeted() {
+    auto fd = link::start_connect(*link::parse_address("x", server->address()));
     EXPECT_TRUE(fd);
-    bootstrap::Handshake handshake(bootstrap::Handshake::Role::kOpener, connection_key(kKey),
-                                   {.purpose = kStorePurpose});
-    EXPECT_TRUE(soon([&] { return handshake.advance(fd->get()) == bootstrap::Handshake::State::kDone; }));
+    link::Handshake handshake(link::Handshake::Role::kOpener, connection_key(kKey), {.purpose = kStorePurpose});
+    EXPECT_TRUE(soon([&] { return handshake.advance(fd->get()) == link::Handshake::State::kDone; }));
     return std::move(*fd);
   }
-  static void ask(const bootstrap::UniqueFd& fd, const Question& question) {
+  static void ask(const UniqueFd& fd, const Question& question) {
     ASSERT_EQ(send(fd.get(), &question, sizeof question, 0), static_cast<ssize_t>(sizeof question));
   }
   // Waits for what the server's thread does on its own.
@@ -217,14 +216,14 @@ TEST_P(KvServer, WhatAClientHoldsEndsWithItsConnection) {
   Client client = connect();
   fill(4, 1);
   ASSERT_EQ(*client.put("", tokens(16), mine), 4);
-  const auto keys = [](const bootstrap::UniqueFd& fd, std::vector<bootstrap::Digest> list) {
+  const auto keys = [](const UniqueFd& fd, std::vector<link::Digest> list) {
     ASSERT_EQ(send(fd.get(), list.data(), list.size() * 32, 0), static_cast<ssize_t>(list.size() * 32));
   };
   {
     const auto fd = greeted();
     ask(fd, {.ask = Ask::kHello, .milliseconds = kStoreVersion});
     ask(fd, {.ask = Ask::kBegin, .count = 3, .milliseconds = 60'000});
-    keys(fd, std::vector<bootstrap::Digest>(3, bootstrap::sha256("a block")));
+    keys(fd, std::vector<link::Digest>(3, link::sha256("a block")));
     ask(fd, {.ask = Ask::kMatch, .count = 4, .milliseconds = 60'000});
     keys(fd, block_keys("", tokens(16), 4));
     EXPECT_TRUE(soon([&] { return store->counters().leases == 1 && store->counters().writings == 1; }));
@@ -294,24 +293,24 @@ TEST_P(KvServer, WhatIsToBeProtectedIsNotSentInTheClear) {
 
 // A server at its limit of strangers closes connections before it greets them.
 TEST_P(KvServer, AConnectionThatHadToMakePlaceIsMadeAgain) {
-  const auto busy = bootstrap::listen_on(bootstrap::loopback()).value();
-  const auto at = bootstrap::local_address(busy.get());
+  const auto busy = link::listen_on(link::loopback()).value();
+  const auto at = link::local_address(busy.get());
   std::thread acceptor([&] {
     for (int i = 0; i < 3;) {
-      auto fd = bootstrap::accept_from(busy.get());
+      auto fd = link::accept_from(busy.get());
       if (fd && fd->open())
         ++i;  // and closes it
       else
         std::this_thread::sleep_for(5ms);
     }
-    bootstrap::Handshake handshake(bootstrap::Handshake::Role::kAcceptor, connection_key(kKey));
-    bootstrap::UniqueFd last;
+    link::Handshake handshake(link::Handshake::Role::kAcceptor, connection_key(kKey));
+    UniqueFd last;
     for (; !last.open(); std::this_thread::sleep_for(5ms))
-      if (auto fd = bootstrap::accept_from(busy.get())) last = std::move(*fd);
+      if (auto fd = link::accept_from(busy.get())) last = std::move(*fd);
     (void)soon([&] {
       const auto state = handshake.advance(last.get());
-      if (handshake.proved() && state == bootstrap::Handshake::State::kRunning) handshake.accept();
-      return state != bootstrap::Handshake::State::kRunning;
+      if (handshake.proved() && state == link::Handshake::State::kRunning) handshake.accept();
+      return state != link::Handshake::State::kRunning;
     });
   });
   const auto line = Line::open(at, connection_key(kKey), 5s, {});
@@ -348,8 +347,8 @@ TEST_P(KvServer, AnotherKeyAndAnotherLayoutAreRefused) {
 
 TEST_P(KvServer, ACallIsInterruptedAndAStoreThatDoesNotAnswerTimesOut) {
   // A listener that nobody serves: the kernel connects, and no greeting comes.
-  auto silent = bootstrap::listen_on(*bootstrap::resolve("x", "127.0.0.1", 0));
-  const std::string address = bootstrap::local_address(silent->get()).text();
+  auto silent = link::listen_on(*link::resolve("x", "127.0.0.1", 0));
+  const std::string address = link::local_address(silent->get()).text();
   const auto late = Client::connect(*engine, {.address = address, .timeout = 50ms});
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, Code::kTimeout);

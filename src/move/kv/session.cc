@@ -1,28 +1,13 @@
 #include "move/kv/session.h"
 
-#include <netinet/tcp.h>
-#include <poll.h>
-
-#include <cerrno>
-
 namespace weft::kv {
 namespace {
-
-namespace bootstrap = net::bootstrap;
 
 constexpr std::size_t kMostWaiting = 1 << 20;  // bytes of answers; then no question is read
 constexpr std::size_t kMostHeld = 4096;        // leases and writings of one client
 constexpr int kMostAtOnce = 16;                // questions; then other clients have their turn
-constexpr std::chrono::seconds kGreeting{5};
 
 }  // namespace
-
-Session::Session(bootstrap::UniqueFd fd, const Serving& serving, bool greeted) : fd_(std::move(fd)), serving_(serving) {
-  if (!greeted) handshake_.emplace(bootstrap::Handshake::Role::kAcceptor, serving.key);
-  next_deadline_ = since_ + kGreeting;
-  const int on = 1;
-  setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
 
 Session::~Session() {
   for (const auto& [id, held] : held_) give_back(id, held);
@@ -35,51 +20,30 @@ void Session::give_back(std::uint64_t id, const Held& held) {
     serving_.store->end(id);
 }
 
-short Session::events() const {
-  return static_cast<short>((out_.waiting() < kMostWaiting ? POLLIN : 0) | (out_.waiting() > 0 ? POLLOUT : 0));
+bool Session::watch(std::vector<pollfd>& list) {
+  return channel_->watch(list, out_.waiting() < kMostWaiting, out_.waiting() > 0);
 }
 
 void Session::advance() {
-  if (handshake_) greet();
-  if (!open() || handshake_) return;
+  expire(Clock::now());
   send_answers();
   for (int turn = 0; turn < kMostAtOnce && open() && out_.waiting() < kMostWaiting && receive(); ++turn) answer();
   if (open()) send_answers();
 }
 
-void Session::greet() {
-  using State = bootstrap::Handshake::State;
-  State state = handshake_->advance(fd());
-  if (handshake_->proved() && state == State::kRunning) {
-    if (handshake_->claim().purpose == kStorePurpose)
-      handshake_->accept();
-    else
-      handshake_->refuse(bootstrap::kRefusedRanks);
-    state = handshake_->advance(fd());
-  }
-  if (state == State::kDone) handshake_.reset();
-  if (state == State::kFailed) fd_.reset();
-}
-
 // One whole question with its keys. False: not yet, or never.
 bool Session::receive() {
-  for (;;) {
-    const std::size_t wanted = have_question_ ? keys_.size() * sizeof(BlockKey) : sizeof question_;
-    std::byte* const into =
-        reinterpret_cast<std::byte*>(have_question_ ? static_cast<void*>(keys_.data()) : &question_);
-    while (got_ < wanted) {
-      const ssize_t n = recv(fd(), into + got_, wanted - got_, MSG_DONTWAIT);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EAGAIN) return false;
-      if (n <= 0) return fd_.reset(), false;
-      got_ += static_cast<std::size_t>(n);
-    }
-    got_ = 0;
-    if (have_question_) return have_question_ = false, true;
-    if (!valid(question_, known_)) return fd_.reset(), false;
-    have_question_ = true;
-    keys_.resize(question_.count);
-  }
+  Status why;
+  const auto state = frame_.advance(net::link::receiver(*channel_, why),
+                                    [this](const Question& question) -> std::optional<std::span<std::byte>> {
+                                      if (!valid(question, known_)) return std::nullopt;
+                                      keys_.resize(question.count);
+                                      return std::as_writable_bytes(std::span(keys_));
+                                    });
+  if (state == net::link::FrameState::kOver) channel_.reset();
+  if (state != net::link::FrameState::kWhole) return false;
+  question_ = frame_.head();
+  return true;
 }
 
 Session::Clock::time_point Session::deadline() const {
@@ -180,8 +144,7 @@ void Session::close(std::uint64_t id) {
 
 void Session::expire(Clock::time_point now) {
   if (now < next_deadline_) return;
-  if (stranger() && now - since_ >= kGreeting) return fd_.reset();
-  next_deadline_ = stranger() ? since_ + kGreeting : Clock::time_point::max();
+  next_deadline_ = Clock::time_point::max();
   std::erase_if(held_, [&](const auto& entry) {
     const auto& [id, held] = entry;
     if (held.deadline > now) {
@@ -195,13 +158,7 @@ void Session::expire(Clock::time_point now) {
 }
 
 void Session::send_answers() {
-  while (out_.waiting() > 0) {
-    const ssize_t n = send(fd(), out_.data(), out_.waiting(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return;
-    if (n < 0) return fd_.reset();
-    out_.take(static_cast<std::size_t>(n));
-  }
+  if (!channel_->send(out_)) channel_.reset();
 }
 
 }  // namespace weft::kv

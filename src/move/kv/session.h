@@ -1,53 +1,45 @@
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <optional>
 
 #include "move/kv/state.h"
 #include "move/kv/wire.h"
-#include "move/transfer/outbox.h"
-#include "net/bootstrap/handshake.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/channel.h"
+#include "net/link/framed.h"
+#include "net/link/loop.h"
 
 namespace weft::kv {
 
 // What the sessions of a server have in common. All of it outlives them.
 struct Serving {
   std::shared_ptr<detail::StoreState> store;
-  net::bootstrap::Key key{};
   std::chrono::milliseconds most_lease{0};
 };
 
-// The serving side of a connection to one client, which is a stranger until it has proved the key and said hello. What
-// the client holds ends by its deadline, and with the session. Never blocks. Thread: one at a time.
-class Session {
+// The serving side of a connection to one client, which is known once it has said hello. What the client holds ends by
+// its deadline, and with the session. Never blocks. Thread: one at a time.
+class Session final : public net::link::Connection {
  public:
-  using Clock = std::chrono::steady_clock;
-  // `greeted`: the client has proved its key by other means.
-  Session(net::bootstrap::UniqueFd fd, const Serving& serving, bool greeted = false);
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session();
+  // Both sides have greeted each other.
+  Session(UniqueFd fd, const Serving& serving) : channel_(net::link::over_socket(std::move(fd))), serving_(serving) {}
+  ~Session() override;
 
-  int fd() const { return fd_.get(); }
-  bool open() const { return fd_.open(); }
-  bool stranger() const { return !known_; }
-  Clock::time_point since() const { return since_; }
-  short events() const;
-  // Reads and answers what the socket has.
-  void advance();
-  // Ends what is past its deadline, and a stranger that has said too little for too long.
-  void expire(Clock::time_point now);
-  // When expire() has something to do next.
-  Clock::time_point next_deadline() const { return next_deadline_; }
+  bool open() const override { return channel_ != nullptr; }
+  bool known() const override { return known_; }
+  bool watch(std::vector<pollfd>& list) override;
+  // The next deadline.
+  Clock::time_point due() const override { return next_deadline_; }
+  // Ends what is past its deadline, then reads and answers what the socket has: a lease is over when its deadline has
+  // passed.
+  void advance() override;
 
  private:
   struct Held {
     Clock::time_point deadline;
     bool writes = false;
   };
-  void greet();
+  void expire(Clock::time_point now);
   bool receive();
   void answer();
   void hello();
@@ -58,17 +50,15 @@ class Session {
   Clock::time_point deadline() const;
   void send_answers();
 
-  net::bootstrap::UniqueFd fd_;
+  std::unique_ptr<net::link::Channel> channel_;  // null: the connection has ended
   const Serving& serving_;
-  std::optional<net::bootstrap::Handshake> handshake_;
-  Clock::time_point since_ = Clock::now(), next_deadline_ = Clock::time_point::max();
+  Clock::time_point next_deadline_ = Clock::time_point::max();
   bool known_ = false;
   std::map<std::uint64_t, Held> held_;
-  Question question_;
-  bool have_question_ = false;
-  std::size_t got_ = 0;
+  net::link::Framed<Question> frame_;
+  Question question_;  // the frame's
   std::vector<BlockKey> keys_;
-  transfer::Outbox out_;
+  net::link::Outbox out_;
 };
 
 }  // namespace weft::kv

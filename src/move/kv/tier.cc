@@ -76,7 +76,7 @@ Result<Tier> Tier::open(transfer::Agent& agent, const TierOptions& options) {
   if (o.slots < 1 || o.slots > kMostSlots)  // before a file is made
     return bad_input("{}: {} blocks of {} B{}; a tier has 1 to {}", o.file, o.slots, o.page_bytes,
                      tier.slots_of_file_ ? ", as many as the file has room for" : "", kMostSlots);
-  tier.data_fd_ = net::bootstrap::UniqueFd(::open(o.file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  tier.data_fd_ = UniqueFd(::open(o.file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   struct stat known {};
   if (!tier.data_fd_.open() || fstat(tier.data_fd_.get(), &known) != 0)
     return bad_input("{}: {}", o.file, std::strerror(errno));
@@ -97,11 +97,11 @@ Result<Tier> Tier::open(transfer::Agent& agent, const TierOptions& options) {
 
 Status Tier::open_index() {
   const std::string file = options_.file + ".index";
-  index_fd_ = net::bootstrap::UniqueFd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  index_fd_ = UniqueFd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!index_fd_.open()) return bad_input("{}: {}", file, std::strerror(errno));
   if (flock(index_fd_.get(), LOCK_EX | LOCK_NB) != 0) return bad_input("{}: another store uses it", file);
   Header mine{.slots = options_.slots, .page_bytes = options_.page_bytes};
-  const auto layout = net::bootstrap::sha256(options_.layout);
+  const auto layout = net::link::sha256(options_.layout);
   std::memcpy(mine.layout, layout.data(), sizeof mine.layout);
   mine.crc = crc(&mine, offsetof(Header, crc));
   struct stat known {};

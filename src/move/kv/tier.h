@@ -7,8 +7,8 @@
 
 #include "move/kv/policy.h"
 #include "move/transfer/segment.h"
-#include "net/bootstrap/key.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/key.h"
+#include "net/link/socket.h"
 #include "weft/transfer.h"
 
 // The second tier of a store: blocks in a file, with an index beside it that survives the process.
@@ -23,7 +23,7 @@
 // another checksum than its record says is dropped when it is read, or at the start with `check`.
 namespace weft::kv {
 
-using BlockKey = net::bootstrap::Digest;
+using BlockKey = net::link::Digest;
 
 struct TierOptions {
   std::string file;        // made where it is missing
@@ -101,7 +101,7 @@ class Tier final : public BlockTier {
   transfer::Agent* agent_;
   TierOptions options_;
   bool slots_of_file_ = false;  // options_.slots is what the file has room for
-  net::bootstrap::UniqueFd index_fd_, data_fd_;
+  UniqueFd index_fd_, data_fd_;
   transfer::Registration data_;
   std::vector<Record> records_;
   std::map<BlockKey, std::uint32_t> index_;

@@ -21,7 +21,7 @@ namespace {
 constexpr Bytes kPage = 4096;
 constexpr int kSlots = 4, kBlocks = 10;
 
-BlockKey key_of(int block) { return net::bootstrap::sha256("block " + std::to_string(block)); }
+BlockKey key_of(int block) { return net::link::sha256("block " + std::to_string(block)); }
 std::byte content(int block, Bytes i) { return static_cast<std::byte>(block * 37 + i * 11 + i / 256); }
 
 // An agent with one page of memory, and where a tier's files are.

@@ -25,8 +25,6 @@ Status check_key(const std::string& text) {
                    text.size(), kFewest);
 }
 
-net::bootstrap::Key connection_key(const std::string& text) {
-  return net::bootstrap::sha256("weft kv connection: " + text);
-}
+net::link::Key connection_key(const std::string& text) { return net::link::sha256("weft kv connection: " + text); }
 
 }  // namespace weft::kv

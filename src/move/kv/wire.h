@@ -4,7 +4,7 @@
 #include <string>
 #include <type_traits>
 
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 #include "weft/kv.h"
 
 // The messages of a connection between a client and a store's server, after the greeting of net/bootstrap with their
@@ -16,7 +16,7 @@
 // it what it holds.
 namespace weft::kv {
 
-inline constexpr std::uint32_t kStorePurpose = 16;   // of bootstrap::Claim
+inline constexpr std::uint32_t kStorePurpose = 16;   // of link::Claim
 inline constexpr std::uint32_t kMostKeys = 1 << 16;  // of one question: 2 MiB
 inline constexpr std::uint32_t kMostText = 1 << 20;  // bytes of an answer's text
 inline constexpr std::uint32_t kStoreVersion = 1;    // of these messages
@@ -65,7 +65,7 @@ bool valid(const Question& question, bool known);
 bool valid(const Answer& answer, std::uint32_t asked);
 
 // The key of connections, from the text that both sides were given.
-net::bootstrap::Key connection_key(const std::string& text);
+net::link::Key connection_key(const std::string& text);
 // Errors (bad input): a key that can be guessed, being too short; the text is not repeated. No key at all is none.
 Status check_key(const std::string& text);
 

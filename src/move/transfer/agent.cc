@@ -13,14 +13,6 @@ constexpr Bytes kMostPages = Bytes{1} << 24;
 constexpr Bytes kPostBudget = 256 << 10;  // post() returns after about this many bytes …
 constexpr Bytes kPollBudget = 2 << 20;    // … poll() and a round of wait() after this many
 
-// "host:port"; port 0: any that is free.
-Result<net::bootstrap::Address> address_to_listen_on(const std::string& text) {
-  if (text.size() < 3 || text.substr(text.size() - 2) != ":0") return net::bootstrap::parse_address("listen", text);
-  std::string host = text.substr(0, text.size() - 2);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  return net::bootstrap::resolve("listen", host, 0);
-}
-
 }  // namespace
 
 std::string_view name(State state) {
@@ -78,8 +70,8 @@ Result<Agent> Agent::open(Options options) {
                 .secure = settings.secure};
   WEFT_CHECK(open_ucx(s->meeting));
   s->meeting.gpus = [state = s.get()] { return state->gpus(); };
-  if (!options.key.empty()) s->meeting.key = net::bootstrap::sha256("weft transfer key: " + options.key);
-  s->layout = net::bootstrap::sha256(options.layout);
+  if (!options.key.empty()) s->meeting.key = net::link::sha256("weft transfer key: " + options.key);
+  s->layout = net::link::sha256(options.layout);
   const auto pages = static_cast<std::uint64_t>(options.pages);
   WEFT_TRY(auto memory, make_shared_memory(Segment::bytes_for(pages), false));
   s->control_fd = std::move(memory.fd);
@@ -87,7 +79,7 @@ Result<Agent> Agent::open(Options options) {
   Header& header = s->segment.header();
   header.magic = kSegmentMagic;
   header.pages = pages;
-  net::bootstrap::fill_random(header.nonce);
+  net::link::fill_random(header.nonce);
   s->page_words = FreeList(0, options.pages, 1);
   s->segment.slot(kOwnSlot).owner.store(s->meeting.process);
   s->self = std::make_shared<Peer>();
@@ -96,7 +88,7 @@ Result<Agent> Agent::open(Options options) {
   s->self->control = &s->segment;
   s->self->slot = kOwnSlot;
   if (!options.listen.empty()) {
-    WEFT_TRY(const auto at, address_to_listen_on(options.listen));
+    WEFT_TRY(const auto at, net::link::parse_listener("listen", options.listen));
     const std::string text = at.text();
     if (text.starts_with("0.0.0.0:") || text.starts_with("[::]:"))
       return bad_input("listen {}: metadata gives peers this address; name one that they can connect to",

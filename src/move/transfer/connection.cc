@@ -10,83 +10,47 @@ namespace weft::transfer {
 namespace {
 
 namespace bootstrap = net::bootstrap;
-using Clock = std::chrono::steady_clock;
+namespace link = net::link;
 
 // Bytes of answers of one connection, which should stay in a cache until they are sent; then no question is read.
 constexpr std::size_t kMostWaiting = 1 << 20;
 constexpr std::size_t kSent = 128 << 10;  // these go at once, so that the peer reads while the next are copied
-constexpr std::chrono::seconds kGreeting{5};
 
 }  // namespace
 
-Connection::Connection(bootstrap::UniqueFd fd, const Served& served, bool greeted)
-    : channel_(over_socket(std::move(fd))), served_(served) {
-  if (!greeted) handshake_.emplace(bootstrap::Handshake::Role::kAcceptor, served.key);
-}
-
-bool Connection::watch(std::vector<pollfd>& list) const {
+bool Connection::watch(std::vector<pollfd>& list) {
   return channel_->watch(list, backlog() < kMostWaiting && !blocked_, out_.waiting() > 0);
 }
 
 void Connection::advance() {
-  if (handshake_) greet();
-  if (stranger() && Clock::now() - since_ > kGreeting) close();
-  if (!open() || handshake_) return;
-  blocked_ = false;
   send_answers();
-  while (open() && backlog() < kMostWaiting && !blocked_ && receive())
-    if (out_.waiting() >= kSent) send_answers();
+  while (open() && backlog() < kMostWaiting && receive())
+    if (open() && out_.waiting() >= kSent) send_answers();
   if (open()) send_answers();
-}
-
-void Connection::greet() {
-  using State = bootstrap::Handshake::State;
-  const int fd = channel_->socket();
-  State state = handshake_->advance(fd);
-  if (handshake_->proved() && state == State::kRunning) {
-    if (handshake_->claim().purpose == kPurpose)
-      handshake_->accept();
-    else
-      handshake_->refuse(bootstrap::kRefusedRanks);
-    state = handshake_->advance(fd);
-  }
-  if (state == State::kDone) handshake_.reset();
-  if (state == State::kFailed) close();
 }
 
 // False: nothing more now.
 bool Connection::receive() {
-  const std::size_t wanted = have_question_ ? static_cast<std::size_t>(question_.bytes) : sizeof question_;
-  std::byte* const into = have_question_ ? data_.data() : reinterpret_cast<std::byte*>(&question_);
-  while (got_ < wanted) {
-    const auto n = channel_->receive(into + got_, wanted - got_);
-    if (!n) close();
-    if (!n || *n == 0) return false;
-    got_ += *n;
+  if (!blocked_) {
+    Status why;
+    const auto state = frame_.advance(link::receiver(*channel_, why), [this](const Question& q) { return place(q); });
+    if (state == link::FrameState::kOver) close();
+    if (state != link::FrameState::kWhole) return false;
+    question_ = frame_.head();
   }
-  if (!have_question_ && !begin_question()) return false;
-  if (have_question_ && got_ == static_cast<std::size_t>(carries_data() ? question_.bytes : 0)) {
-    if (!answer()) {
-      blocked_ = true;
-      return false;
-    }
-    have_question_ = false;
-    got_ = 0;
-  }
-  return true;
+  blocked_ = !answer();
+  if (blocked_) again_ = Clock::now() + std::chrono::milliseconds(1);
+  return !blocked_;
 }
 
-bool Connection::begin_question() {
-  const bool known = question_.ask <= Ask::kUcx && question_.verify <= Verify::kSeals &&
-                     (stranger() == (question_.ask == Ask::kHello));
-  if (!known || question_.bytes < 0 || question_.bytes > kMostPiece) {
-    close();
-    return false;
-  }
-  have_question_ = true;
-  got_ = 0;
-  if (carries_data()) data_.resize(static_cast<std::size_t>(question_.bytes));
-  return true;
+std::optional<std::span<std::byte>> Connection::place(const Question& question) {
+  const bool makes_sense = question.ask <= Ask::kUcx && question.verify <= Verify::kSeals &&
+                           known() == (question.ask != Ask::kHello) && question.bytes >= 0 &&
+                           question.bytes <= kMostPiece;
+  if (!makes_sense) return std::nullopt;
+  if (question.ask == Ask::kRead) return std::span<std::byte>();
+  data_.resize(static_cast<std::size_t>(question.bytes));
+  return data_;
 }
 
 // False: the inbox is full; to be tried again.
@@ -161,7 +125,7 @@ void Connection::join_ucx() {
   const bool whole = net::tcp::crc32c(0, data_.data(), data_.size()) == question_.checksum;
   if (theirs.bytes != data_.size() - sizeof theirs || !whole) return close();
   if (served_.ucx == nullptr) return refuse("it has none");
-  const bootstrap::Digest here = bootstrap::machine_identity();
+  const link::Digest here = bootstrap::machine_identity();
   static_assert(sizeof here == sizeof theirs.machine);
   const bool near = std::memcmp(here.data(), theirs.machine, sizeof here) == 0;
   auto stream = net::ucx::open_stream(served_.ucx);

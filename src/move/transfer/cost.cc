@@ -50,8 +50,8 @@ class Agent::Probe {
  public:
   static Result<Probe> open() {
     std::array<std::uint8_t, 16> random{};
-    net::bootstrap::fill_random(random);
-    const std::string key = net::bootstrap::hexadecimal(random);
+    net::link::fill_random(random);
+    const std::string key = net::link::hexadecimal(random);
     const Network offers = net::ucx::available() ? Network::kUcx : Network::kTcp;
     WEFT_TRY(Agent owner,
              Agent::open({.name = "owner", .key = key, .listen = "127.0.0.1:0", .pages = 16, .network = offers}));
@@ -148,7 +148,7 @@ Result<Costs> measure_costs(const std::string& folder) {
   }
   if (folder.empty()) return costs;
   std::string file = folder + "/weft-costs-XXXXXX";
-  const net::bootstrap::UniqueFd made(mkstemp(file.data()));
+  const UniqueFd made(mkstemp(file.data()));
   if (!made.open()) return bad_input("folder {}: {}", folder, std::strerror(errno));
   const bool room = posix_fallocate(made.get(), 0, kMost) == 0;
   auto cost = room ? probe.measure(Path::kFile, file)

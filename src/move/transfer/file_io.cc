@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "move/transfer/segment.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/socket.h"
 
 namespace weft::transfer {
 namespace {
@@ -43,7 +43,7 @@ class Uring final : public FileIo {
   static std::unique_ptr<Uring> open(std::string& why) {
     io_uring_params params{};
     auto ring = std::unique_ptr<Uring>(new Uring());
-    ring->fd_ = net::bootstrap::UniqueFd(static_cast<int>(syscall(SYS_io_uring_setup, kDepth, &params)));
+    ring->fd_ = UniqueFd(static_cast<int>(syscall(SYS_io_uring_setup, kDepth, &params)));
     if (!ring->fd_.open() || !ring->map(params)) {
       why = std::strerror(errno);
       return nullptr;
@@ -159,7 +159,7 @@ class Uring final : public FileIo {
     }
   }
 
-  net::bootstrap::UniqueFd fd_;
+  UniqueFd fd_;
   Mapping submissions_, completions_, entries_;
   unsigned *sq_tail_ = nullptr, *sq_array_ = nullptr, *cq_head_ = nullptr, *cq_tail_ = nullptr;
   unsigned sq_mask_ = 0, cq_mask_ = 0;

@@ -7,20 +7,21 @@
 #include <string_view>
 
 #include "move/transfer/copy.h"
-#include "net/bootstrap/dial.h"
 #include "net/bootstrap/meeting.h"
+#include "net/link/dial.h"
 #include "net/tcp/crc32c.h"
 
 namespace weft::transfer {
 
 namespace bootstrap = net::bootstrap;
+namespace link = net::link;
 using Clock = std::chrono::steady_clock;
 
-Result<std::unique_ptr<Line>> Line::open(const bootstrap::Address& to, const bootstrap::Key& key, const Nonce& peer,
+Result<std::unique_ptr<Line>> Line::open(const link::Address& to, const link::Key& key, const Nonce& peer,
                                          const std::string& self, std::chrono::milliseconds timeout,
                                          std::shared_ptr<net::ucx::Context> ucx) {
   const auto deadline = Clock::now() + timeout;
-  auto dialled = bootstrap::dial({.to = to, .key = key, .claim = {.purpose = kPurpose}, .timeout = timeout});
+  auto dialled = link::dial({.to = to, .key = key, .claim = {.purpose = kPurpose}, .timeout = timeout});
   if (!dialled) {
     const Error& e = dialled.error();
     if (e.code == Code::kTimeout) return failure(e.code, Blame::kOperation, "{} does not answer", to.text());
@@ -62,7 +63,7 @@ Status Line::join_ucx(std::shared_ptr<net::ucx::Context> ucx, Clock::time_point 
   WEFT_TRY(auto stream, net::ucx::open_stream(std::move(ucx)));
   const auto address = stream->address();
   UcxJoin mine{.bytes = static_cast<std::uint32_t>(address.size())};
-  const bootstrap::Digest here = bootstrap::machine_identity();
+  const link::Digest here = bootstrap::machine_identity();
   static_assert(sizeof here == sizeof mine.machine);
   std::memcpy(mine.machine, here.data(), sizeof here);
   std::vector<std::byte> said(sizeof mine + address.size());
@@ -128,56 +129,42 @@ Status Line::advance() {
   }
 }
 
+std::byte* Line::scratch(std::size_t bytes) {
+  scratch_.resize(bytes + 1);
+  return scratch_.data();
+}
+
+// No value: no question has such an answer.
+std::optional<std::span<std::byte>> Line::place(const Answer& answer) {
+  if (waiting_.empty() || answer.bytes < 0 || answer.bytes > waiting_.front().wanted) return std::nullopt;
+  const auto bytes = static_cast<std::size_t>(answer.bytes);
+  if (bytes == 0) return std::span<std::byte>();
+  std::byte* const into = waiting_.front().into ? waiting_.front().into() : nullptr;
+  return std::span(into != nullptr ? into : scratch(bytes), bytes);
+}
+
 // One answer. False: it has not come yet.
 Result<bool> Line::receive() {
-  for (;;) {
-    if (have_answer_ && got_ == static_cast<std::size_t>(answer_.bytes)) {
-      const bool whole =
-          answer_.bytes == 0 || into_ == scratch_.data() || net::tcp::crc32c(0, into_, got_) == answer_.checksum;
-      finish(whole);
-      return true;
-    }
-    // A request that has ended since must not have its memory touched any more.
-    if (have_answer_ && into_ != scratch_.data() && waiting_.front().into() == nullptr) {
-      scratch_.resize(static_cast<std::size_t>(answer_.bytes) + 1);
-      into_ = scratch_.data();
-    }
-    std::byte* const to = have_answer_ ? into_ : reinterpret_cast<std::byte*>(&answer_);
-    const std::size_t wanted = have_answer_ ? static_cast<std::size_t>(answer_.bytes) : sizeof answer_;
-    const auto n = channel_->receive(to + got_, wanted - got_);
-    if (!n) {
-      broken_ = true;
-      return tl::make_unexpected(n.error());
-    }
-    if (*n == 0) return false;
-    got_ += *n;
-    bool nonsense = waiting_.empty();
-    if (!nonsense && !have_answer_ && got_ == sizeof answer_) {
-      nonsense = answer_.bytes < 0 || answer_.bytes > waiting_.front().wanted;
-      if (!nonsense) {
-        have_answer_ = true;
-        got_ = 0;
-        into_ = answer_.bytes > 0 && waiting_.front().into ? waiting_.front().into() : nullptr;
-        if (into_ == nullptr) {
-          scratch_.resize(static_cast<std::size_t>(answer_.bytes) + 1);
-          into_ = scratch_.data();
-        }
-      }
-    }
-    if (nonsense) {
-      broken_ = true;
-      return failure(Code::kPeerDied, Blame::kOperation, "the connection has ended");
-    }
-  }
+  // A request that has ended since must not have its memory touched any more.
+  const bool wanted = frame_.in_body() && frame_.body().data() != scratch_.data();
+  if (wanted && waiting_.front().into() == nullptr) frame_.divert(scratch(frame_.body().size()));
+  Status why;
+  const auto state = frame_.advance(link::receiver(*channel_, why), [this](const Answer& a) { return place(a); });
+  if (state == link::FrameState::kMore) return false;
+  broken_ = state == link::FrameState::kOver;
+  if (broken_ && why) return failure(Code::kPeerDied, Blame::kOperation, "the connection has ended");
+  if (broken_) return tl::make_unexpected(std::move(why.error()));
+  const std::span<std::byte> data = frame_.body();
+  finish(data.empty() || data.data() == scratch_.data() ||
+         net::tcp::crc32c(0, data.data(), data.size()) == frame_.head().checksum);
+  return true;
 }
 
 void Line::finish(bool whole) {
   const Waiting front = std::move(waiting_.front());
   waiting_.pop_front();
   under_way_ -= front.bytes;
-  have_answer_ = false;
-  got_ = 0;
-  if (front.done) front.done(answer_, whole);
+  if (front.done) front.done(frame_.head(), whole);
 }
 
 }  // namespace weft::transfer

@@ -2,10 +2,11 @@
 
 #include <deque>
 
-#include "move/transfer/channel.h"
 #include "move/transfer/segment.h"
+#include "move/transfer/ucx_channel.h"
 #include "move/transfer/wire.h"
-#include "net/bootstrap/handshake.h"
+#include "net/link/framed.h"
+#include "net/link/key.h"
 #include "net/ucx/ucx.h"
 
 namespace weft::transfer {
@@ -20,13 +21,12 @@ class Line {
 
   // `ucx`: goes on over UCX once both have greeted each other; null: stays with TCP. Errors: kPeerDied, kTimeout,
   // kNotFound (another agent answers there), a refused key, kUnsupported (not over UCX).
-  static Result<std::unique_ptr<Line>> open(const net::bootstrap::Address& to, const net::bootstrap::Key& key,
-                                            const Nonce& peer, const std::string& self,
-                                            std::chrono::milliseconds timeout,
+  static Result<std::unique_ptr<Line>> open(const net::link::Address& to, const net::link::Key& key, const Nonce& peer,
+                                            const std::string& self, std::chrono::milliseconds timeout,
                                             std::shared_ptr<net::ucx::Context> ucx = nullptr);
   // Over a connection whose both ends have greeted each other.
-  static std::unique_ptr<Line> over(net::bootstrap::UniqueFd fd) {
-    return std::unique_ptr<Line>(new Line(over_socket(std::move(fd))));
+  static std::unique_ptr<Line> over(UniqueFd fd) {
+    return std::unique_ptr<Line>(new Line(net::link::over_socket(std::move(fd))));
   }
   // Whether there is room for another question.
   bool has_room() const { return under_way_ < kMostUnderWay; }
@@ -52,21 +52,20 @@ class Line {
     Done done;
   };
   static constexpr std::int64_t kMostUnderWay = 8 << 20;
-  explicit Line(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}
+  explicit Line(std::unique_ptr<net::link::Channel> channel) : channel_(std::move(channel)) {}
   Result<Verdict> answer_to(Question question, std::span<const std::byte> data, Into into,
                             std::chrono::steady_clock::time_point deadline, const std::string& peer);
   Status join_ucx(std::shared_ptr<net::ucx::Context> ucx, std::chrono::steady_clock::time_point deadline,
                   const std::string& peer);
   Result<bool> receive();
+  std::optional<std::span<std::byte>> place(const Answer& answer);
+  std::byte* scratch(std::size_t bytes);
   void finish(bool whole);
 
-  std::unique_ptr<Channel> channel_;  // null: closed
-  Outbox out_;
-  std::vector<std::byte> scratch_;
-  std::size_t got_ = 0;
-  Answer answer_;
-  bool have_answer_ = false;
-  std::byte* into_ = nullptr;
+  std::unique_ptr<net::link::Channel> channel_;  // null: closed
+  net::link::Outbox out_;
+  std::vector<std::byte> scratch_;  // of data that nobody wants any more
+  net::link::Framed<Answer> frame_;
   std::deque<Waiting> waiting_;
   std::int64_t under_way_ = 0;
   bool broken_ = false;

@@ -11,8 +11,6 @@
 namespace weft::transfer {
 namespace {
 
-using net::bootstrap::UniqueFd;
-
 // A line to a peer that answers a read of 64 bytes with `bytes` of them; what lies behind the 64 is not the reader's.
 struct Asked {
   explicit Asked(std::size_t bytes) {

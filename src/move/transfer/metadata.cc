@@ -7,10 +7,10 @@ namespace {
 
 constexpr std::string_view kMagic = "weftxfr";
 constexpr char kVersion = 3;
-constexpr std::size_t kMostName = 64, kMac = sizeof(net::bootstrap::Digest);
+constexpr std::size_t kMostName = 64, kMac = sizeof(net::link::Digest);
 
-net::bootstrap::Digest mac_of(std::string_view bytes, const net::bootstrap::Key& key) {
-  return net::bootstrap::mac(key, {{reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}});
+net::link::Digest mac_of(std::string_view bytes, const net::link::Key& key) {
+  return net::link::mac(key, {{reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}});
 }
 
 template <class T>
@@ -85,7 +85,7 @@ bool sensible(const RegionRecord& r, std::uint64_t pages) {
 
 }  // namespace
 
-std::string encode(const Metadata& m, const net::bootstrap::Key& key) {
+std::string encode(const Metadata& m, const net::link::Key& key) {
   std::string bytes(kMagic);
   put(bytes, kVersion);
   put(bytes, m.nonce);
@@ -105,16 +105,16 @@ std::string encode(const Metadata& m, const net::bootstrap::Key& key) {
   return bytes;
 }
 
-Result<Metadata> decode(std::string_view bytes, const net::bootstrap::Key& key) {
+Result<Metadata> decode(std::string_view bytes, const net::link::Key& key) {
   if (bytes.size() < kMagic.size() + 1 + kMac || bytes.substr(0, kMagic.size()) != kMagic)
     return bad_input("these {} bytes are no metadata of a transfer agent", bytes.size());
   if (bytes[kMagic.size()] != kVersion)
     return bad_input("the metadata has version {}, this agent reads version {}", int{bytes[kMagic.size()]},
                      int{kVersion});
   const std::string_view signed_part = bytes.substr(0, bytes.size() - kMac);
-  net::bootstrap::Digest mac;
+  net::link::Digest mac;
   std::memcpy(mac.data(), bytes.data() + signed_part.size(), kMac);
-  if (!net::bootstrap::equal(mac, mac_of(signed_part, key)))
+  if (!net::link::equal(mac, mac_of(signed_part, key)))
     return bad_input("the metadata is damaged, or its agent has another key");
   return decode_contents(signed_part.substr(kMagic.size() + 1));
 }

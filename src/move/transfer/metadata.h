@@ -6,7 +6,7 @@
 
 #include "move/transfer/gpu.h"
 #include "move/transfer/segment.h"
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 
 // The metadata of an agent for its peers: bytes that the caller carries. Form: magic, fields, regions, and a MAC with
 // the agents' common key (of zeros, where there is none).
@@ -27,11 +27,11 @@ struct RegionRecord {
 struct Metadata {
   Nonce nonce{};
   std::uint64_t process = 0;
-  std::int32_t control = -1;        // descriptor of the segment
-  std::uint64_t pages = 0;          // of the segment
-  std::uint64_t header = 0;         // its address in the owner's process
-  net::bootstrap::Address address;  // where it serves by TCP; family 0: it does not
-  net::bootstrap::Digest layout{};
+  std::int32_t control = -1;   // descriptor of the segment
+  std::uint64_t pages = 0;     // of the segment
+  std::uint64_t header = 0;    // its address in the owner's process
+  net::link::Address address;  // where it serves by TCP; family 0: it does not
+  net::link::Digest layout{};
   std::string name;
   bool ucx = false;      // peers that have it may go on over UCX
   bool partial = false;  // regions that are missing are still there
@@ -40,9 +40,9 @@ struct Metadata {
   bool operator==(const Metadata&) const = default;
 };
 
-std::string encode(const Metadata& metadata, const net::bootstrap::Key& key);
+std::string encode(const Metadata& metadata, const net::link::Key& key);
 // Errors (bad input): no metadata, cut off, of another version, or made with another key.
-Result<Metadata> decode(std::string_view bytes, const net::bootstrap::Key& key);
+Result<Metadata> decode(std::string_view bytes, const net::link::Key& key);
 // What stands between the version and the MAC. Errors (bad input): it makes no sense.
 Result<Metadata> decode_contents(std::string_view bytes);
 

@@ -21,7 +21,7 @@ bool same_process(const Metadata& metadata, const MeetOptions& options) {
 // Maps the segment and proves by its nonce that this process is the one that is meant.
 Status attach(Peer& peer, const MeetOptions& options) {
   const Metadata& m = peer.metadata;
-  peer.process = net::bootstrap::UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid_of(m.process), 0)));
+  peer.process = UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid_of(m.process), 0)));
   if (!peer.process.open())
     return failure(Code::kUnsupported, Blame::kOperation, "process {} is not here", pid_of(m.process));
   WEFT_TRY(auto mapping, map_of_process(pid_of(m.process), m.control, Segment::bytes_for(m.pages), false));
@@ -80,7 +80,7 @@ std::string no_network(const Peer& peer) {
 }
 
 // Where the agents may take either network and UCX's adapters do not reach each other, TCP is left.
-Status open_line(Peer& peer, const net::bootstrap::Address& address, const MeetOptions& options) {
+Status open_line(Peer& peer, const net::link::Address& address, const MeetOptions& options) {
   if (peer.line != nullptr) return {};
   const auto open = [&](std::shared_ptr<net::ucx::Context> ucx) {
     return Line::open(address, options.key, peer.metadata.nonce, options.self, kConnectTime, std::move(ucx));

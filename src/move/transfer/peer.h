@@ -16,7 +16,7 @@ struct Peer {
   const Segment* control = nullptr;  // null: only the network reaches it
   std::string unmapped;              // why `control` is null
   std::uint32_t slot = 0;            // this agent's place in it
-  net::bootstrap::UniqueFd process;  // a pidfd
+  UniqueFd process;                  // a pidfd
   std::map<std::uint32_t, std::shared_ptr<const Target>> targets;
   std::uint64_t closings = 0;  // of this agent's own: regions that were deregistered
   std::string no_tcp, no_ucx;  // why not; empty: `line` may use it
@@ -35,7 +35,7 @@ struct Peer {
 
 struct MeetOptions {
   std::string self;
-  net::bootstrap::Key key{};
+  net::link::Key key{};
   std::uint64_t process = 0;
   Network network = Network::kAny;
   bool only_network = false;

@@ -20,14 +20,14 @@ struct Region {
   std::byte* data = nullptr;  // null: a file or an object
   Bytes bytes = 0, page_bytes = 0;
   std::uint64_t first_page = 0, pages = 1;
-  std::uint64_t generation = 0;           // not fenced: of its one page
-  SharedMemory memory;                    // of allocate()
-  std::shared_ptr<Gpu> copier;            // of a GPU's memory: copies it
-  int gpu = -1;                           // its GPU
-  std::shared_ptr<void> gpu_memory;       // of allocate_gpu()
-  net::bootstrap::UniqueFd file, direct;  // direct: past the page cache
-  std::string name;                       // the file's, for messages
-  std::shared_ptr<Object> object;         // an object of S3
+  std::uint64_t generation = 0;      // not fenced: of its one page
+  SharedMemory memory;               // of allocate()
+  std::shared_ptr<Gpu> copier;       // of a GPU's memory: copies it
+  int gpu = -1;                      // its GPU
+  std::shared_ptr<void> gpu_memory;  // of allocate_gpu()
+  UniqueFd file, direct;             // direct: past the page cache
+  std::string name;                  // the file's, for messages
+  std::shared_ptr<Object> object;    // an object of S3
 
   // The rest: by the agent's mutex.
   struct Draining {
@@ -61,6 +61,7 @@ class Regions {
   std::vector<std::shared_ptr<Region>> all() const {
     const std::lock_guard guard(mutex_);
     std::vector<std::shared_ptr<Region>> list;
+    list.reserve(regions_.size());
     for (const auto& [id, region] : regions_) list.push_back(region);
     return list;
   }

@@ -206,10 +206,9 @@ Result<net::object::Place> place_of(const ObjectPlace& given) {
 }
 
 // Opened again through the descriptor: the same file, whatever has happened to its name.
-net::bootstrap::UniqueFd past_the_cache(int fd) {
+UniqueFd past_the_cache(int fd) {
   const int access = fcntl(fd, F_GETFL) & O_ACCMODE;
-  return net::bootstrap::UniqueFd(
-      ::open(fmt::format("/proc/self/fd/{}", fd).c_str(), access | O_CLOEXEC | O_NONBLOCK | O_DIRECT));
+  return UniqueFd(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), access | O_CLOEXEC | O_NONBLOCK | O_DIRECT));
 }
 
 }  // namespace
@@ -217,7 +216,7 @@ net::bootstrap::UniqueFd past_the_cache(int fd) {
 Result<Registration> Agent::add_file(const std::string& path, std::int64_t page_bytes, std::int64_t bytes,
                                      bool past_cache) {
   if (state_ == nullptr) return detail::no_agent();
-  const net::bootstrap::UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!file.open()) return bad_input("file {}: {}", path, std::strerror(errno));
   return add_open_file(file.get(), page_bytes, bytes, past_cache, path);
 }
@@ -229,7 +228,7 @@ Result<Registration> Agent::add_open_file(int descriptor, std::int64_t page_byte
   if (bytes < 0) return bad_input("a file's region of {} bytes: 0 is the file as it is", bytes);
   auto region = std::make_shared<Region>();
   region->name = name.empty() ? fmt::format("of descriptor {}", descriptor) : name;
-  region->file = net::bootstrap::UniqueFd(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  region->file = UniqueFd(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   struct stat known {};
   if (!region->file.open() || fstat(region->file.get(), &known) != 0)
     return bad_input("file {}: {}", region->name, std::strerror(errno));

@@ -24,7 +24,7 @@ namespace {
 std::uint32_t start_of(std::int32_t pid) {
   char path[64], text[1024];
   std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  const net::bootstrap::UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
+  const UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
   if (!fd.open()) return 0;
   const ssize_t n = read(fd.get(), text, sizeof text - 1);
   if (n <= 0) return 0;
@@ -58,7 +58,7 @@ struct Lengths {
 std::uint64_t this_process() { return process_of(getpid(), start_of(getpid())); }
 
 bool process_ended(std::uint64_t process) {
-  const net::bootstrap::UniqueFd fd(static_cast<int>(syscall(SYS_pidfd_open, pid_of(process), 0)));
+  const UniqueFd fd(static_cast<int>(syscall(SYS_pidfd_open, pid_of(process), 0)));
   if (!fd.open()) return errno == ESRCH;
   if (start_of(pid_of(process)) != static_cast<std::uint32_t>(process)) return true;
   pollfd ended{.fd = fd.get(), .events = POLLIN, .revents = 0};
@@ -102,7 +102,7 @@ Result<SharedMemory> make_shared_memory(Bytes bytes, bool touched) {
     return failure(Code::kNoResources, Blame::kProcess, "{} bytes of shared memory are more than the {} that are free",
                    bytes, left);
   SharedMemory made;
-  made.fd = net::bootstrap::UniqueFd(memfd_create("weft-transfer", MFD_CLOEXEC));
+  made.fd = UniqueFd(memfd_create("weft-transfer", MFD_CLOEXEC));
   if (!made.fd.open()) return failure(Code::kNoResources, Blame::kProcess, "memfd_create: {}", std::strerror(errno));
   // Reserving reports here, rather than by a signal later, that there is no room.
   const int failed =
@@ -121,7 +121,7 @@ Result<SharedMemory> make_shared_memory(Bytes bytes, bool touched) {
 Result<Mapping> map_of_process(std::int32_t pid, int fd, Bytes bytes, bool touched) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
-  const net::bootstrap::UniqueFd other(::open(path, O_RDWR | O_CLOEXEC));
+  const UniqueFd other(::open(path, O_RDWR | O_CLOEXEC));
   struct stat known {};
   if (!other.open() || fstat(other.get(), &known) != 0)
     return failure(Code::kUnsupported, Blame::kOperation, "its memory cannot be opened: {}", std::strerror(errno));

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "move/transfer/fence.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/socket.h"
 
 // The memory that peers on this machine share of an agent: one segment without a name, which disappears with its last
 // process. Peers find it by the owner's process and descriptor, and know it by its nonce.
@@ -70,7 +70,7 @@ class Mapping {
 };
 
 struct SharedMemory {
-  net::bootstrap::UniqueFd fd;
+  UniqueFd fd;
   Mapping mapping;
 };
 // Zeroed memory without a name. `touched`: with all its pages. Errors: kNoResources.

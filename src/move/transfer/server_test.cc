@@ -14,7 +14,7 @@
 namespace weft::transfer {
 namespace {
 
-namespace bootstrap = net::bootstrap;
+namespace link = net::link;
 using namespace std::chrono_literals;
 
 // Two regions of four pages of 64 bytes beside each other in the agent's segment; every page of the second is sealed.
@@ -35,7 +35,7 @@ class Served : public testing::Test {
       regions_.add(std::move(region));
     }
     for (std::uint64_t page = 4; page < 8; ++page) segment_.page(page).sealed.store(1);
-    server_ = Server::open(bootstrap::loopback(), kKey, regions_, segment_).value();
+    server_ = Server::open(link::loopback(), kKey, regions_, segment_).value();
   }
   Verdict ask(Line& line, const Question& question, std::span<const std::byte> data) {
     std::optional<Verdict> said;
@@ -44,7 +44,7 @@ class Served : public testing::Test {
     return *said;
   }
 
-  static constexpr bootstrap::Key kKey{1, 2, 3};
+  static constexpr link::Key kKey{1, 2, 3};
   static constexpr Nonce kNonce{9, 9, 9};
   std::vector<std::byte> own_ = std::vector<std::byte>(256), other_ = own_;
   Segment segment_;
@@ -117,9 +117,9 @@ TEST_F(Served, SilentConnectionsTakeFewDescriptorsAndKeepNoPeerOut) {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
   };
   const auto before = descriptors();
-  std::vector<bootstrap::UniqueFd> strangers;
+  std::vector<UniqueFd> strangers;
   for (int i = 0; i < kStrangers; ++i) {
-    strangers.push_back(bootstrap::start_connect(server_->address()).value());
+    strangers.push_back(link::start_connect(server_->address()).value());
     pollfd connected{strangers.back().get(), POLLOUT, 0};
     poll(&connected, 1, 1000);
   }

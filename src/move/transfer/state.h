@@ -13,8 +13,8 @@ namespace weft::transfer::detail {
 struct AgentState {
   Options options;
   MeetOptions meeting;
-  net::bootstrap::Digest layout{};
-  net::bootstrap::UniqueFd control_fd;
+  net::link::Digest layout{};
+  UniqueFd control_fd;
   Segment segment;
   FreeList page_words{0, 0, 1};
   Regions regions;

@@ -12,7 +12,7 @@
 // Integers are little-endian: agents of other machines are refused by the greeting's version.
 namespace weft::transfer {
 
-inline constexpr std::uint32_t kPurpose = 8;          // of bootstrap::Claim
+inline constexpr std::uint32_t kPurpose = 8;          // of link::Claim
 inline constexpr std::int64_t kMostPiece = 16 << 20;  // bytes of data behind one question
 inline constexpr std::int64_t kMostUcxAddress = 64 << 10;
 inline constexpr std::int64_t kUsualPiece = 256 << 10;  // it stays in a core's cache between the passes over it

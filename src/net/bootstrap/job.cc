@@ -11,9 +11,9 @@
 
 #include "base/own_folder.h"
 #include "base/text.h"
-#include "net/bootstrap/handshake.h"
-#include "net/bootstrap/interfaces.h"
 #include "net/bootstrap/secret.h"
+#include "net/link/handshake.h"
+#include "net/link/interfaces.h"
 #include "weft/interrupt.h"
 
 namespace weft::net::bootstrap {

@@ -1,7 +1,6 @@
 #include "net/bootstrap/meeting.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,10 +10,10 @@
 #include <thread>
 
 #include "base/env.h"
-#include "net/bootstrap/handshake.h"
 #include "net/bootstrap/member.h"
 #include "net/bootstrap/reception.h"
 #include "net/bootstrap/table.h"
+#include "net/link/dial.h"
 #include "weft/interrupt.h"
 
 namespace weft::net::bootstrap {
@@ -31,49 +30,52 @@ Status goes_on(const Invitation& v) {
   return v.watch ? v.watch() : Status();
 }
 
-Result<bool> writable(int fd, Clock::time_point deadline, short events, const Invitation& v) {
-  for (;;) {
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) return false;
-    WEFT_CHECK(goes_on(v));
-    pollfd watched{fd, events, 0};
-    const int n = poll(&watched, 1, static_cast<int>(std::min(left, kWatchEvery).count()));
-    if (n > 0) return true;
-    if (n < 0 && errno != EINTR) return socket_failure("poll", "while meeting", errno);
+// The waits of a meeting.
+class Watch {
+ public:
+  explicit Watch(const Invitation& v) : asks_([this, &v] { return !(problem_ = goes_on(v)); }) {}
+  Watch(const Watch&) = delete;
+  WaitLimit until(Clock::time_point deadline) const {
+    return {.deadline = deadline, .interrupted = &asks_, .ask_every = kWatchEvery};
   }
-}
+  // Why a wait was interrupted.
+  const Error& problem() const { return problem_.error(); }
+
+ private:
+  Status problem_;
+  const std::function<bool()> asks_;
+};
 
 auto nobody_there(const Invitation& v, const Address& at, const std::string& last) {
   return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for the host of the job at {}{}{}",
                  v.timeout.count(), at.text(), last.empty() ? "" : ": ", last);
 }
 
-// Connected and greeted; nothing: try again, for nobody listens there yet.
-Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handshake, Clock::time_point deadline,
-                       std::string& last) {
-  auto started = start_connect(at);
-  if (!started) {
-    if (started.error().code == Code::kNoResources) return started;
-    last = started.error().message;
-    return UniqueFd();
+// Connected and greeted; no descriptor: try again, for nobody listens there yet.
+Result<Attempt> greet(const Invitation& v, const Address& at, const Claim& claim, Clock::time_point deadline,
+                      std::string& last) {
+  Attempt nobody{.handshake = Handshake(Handshake::Role::kOpener, v.id.key, claim)};
+  Watch watch(v);
+  auto tried = dial_once({.to = at, .key = v.id.key, .claim = claim}, watch.until(deadline));
+  if (!tried) {
+    if (tried.error().code == Code::kNoResources) return tried;
+    last = tried.error().message;
+    return nobody;
   }
-  UniqueFd fd = std::move(*started);
-  WEFT_TRY(const bool connected, writable(fd.get(), deadline, POLLOUT, v));
-  if (!connected) return nobody_there(v, at, "no answer");
-  if (const int error = connect_error(fd.get()); error != 0) {
-    last = std::strerror(error);
-    return UniqueFd();
+  if (tried->outcome == Outcome::kDone) return tried;
+  if (tried->outcome == Outcome::kInterrupted) return tl::make_unexpected(watch.problem());
+  if (tried->outcome == Outcome::kLate)
+    return nobody_there(v, at, tried->connected ? "it accepts connections but does not answer" : "no answer");
+  if (!tried->connected) {
+    last = tried->problem;
+    return nobody;
   }
-  while (handshake.advance(fd.get()) == Handshake::State::kRunning) {
-    WEFT_TRY(const bool answered, writable(fd.get(), deadline, POLLIN, v));
-    if (!answered) return nobody_there(v, at, "it accepts connections but does not answer");
-  }
-  if (handshake.state() == Handshake::State::kDone) return fd;
+  const Handshake& handshake = tried->handshake;
   // The host's last words may have been lost in a crowd, or somebody else listens there who does not speak weft.
   if (!handshake.refused() && handshake.problem().find("key") == std::string::npos &&
       handshake.problem().find("speak") == std::string::npos) {
     last = handshake.problem();
-    return UniqueFd();
+    return nobody;
   }
   if (handshake.refused() == kRefusedDuplicate)
     return bad_input("two processes claim rank {} of the job at {}", v.rank, at.text());
@@ -82,24 +84,20 @@ Result<UniqueFd> greet(const Invitation& v, const Address& at, Handshake& handsh
   return bad_input("cannot join the job at {}: {}", at.text(), handshake.problem());
 }
 
-Status receive_all(int fd, std::uint8_t* into, std::size_t bytes, Clock::time_point deadline, const Invitation& v) {
-  std::size_t got = 0;
-  while (got < bytes) {
-    const ssize_t n = recv(fd, into + got, bytes - got, MSG_DONTWAIT);
-    if (n > 0) {
-      got += static_cast<std::size_t>(n);
-      continue;
-    }
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-      WEFT_TRY(const bool more, writable(fd, deadline, POLLIN, v));
-      if (!more)
-        return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for all {} ranks to start",
-                       v.timeout.count(), v.ranks);
-      continue;
-    }
-    return failure(Code::kPeerDied, Blame::kCommunicator, "the host of the job has ended before all ranks had met");
+Status receive(int fd, std::span<std::uint8_t> into, Clock::time_point deadline, const Invitation& v) {
+  Watch watch(v);
+  switch (receive_all(fd, std::as_writable_bytes(into), watch.until(deadline))) {
+    case Outcome::kDone:
+      return {};
+    case Outcome::kInterrupted:
+      return tl::make_unexpected(watch.problem());
+    case Outcome::kLate:
+      return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for all {} ranks to start", v.timeout.count(),
+                     v.ranks);
+    case Outcome::kOver:
+      break;
   }
-  return {};
+  return failure(Code::kPeerDied, Blame::kCommunicator, "the host of the job has ended before all ranks had met");
 }
 
 Result<Meeting> take_part(const Invitation& v, const UniqueFd& fd, const Handshake& handshake, UniqueFd listener,
@@ -109,14 +107,14 @@ Result<Meeting> take_part(const Invitation& v, const UniqueFd& fd, const Handsha
   if (send(fd.get(), &out, sizeof out, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof out))
     return socket_failure("send", "to the host of the job", errno);
   std::vector<std::uint8_t> table(sizeof(TableHead));
-  WEFT_CHECK(receive_all(fd.get(), table.data(), table.size(), deadline, v));
+  WEFT_CHECK(receive(fd.get(), table, deadline, v));
   TableHead head;
   std::memcpy(&head, table.data(), sizeof head);
   const std::size_t records = head.ranks == v.ranks ? static_cast<std::size_t>(head.ranks) : 0;  // 0: it gives up
   table.resize(sizeof head + records * sizeof(Record));
-  WEFT_CHECK(receive_all(fd.get(), table.data() + sizeof head, table.size() - sizeof head, deadline, v));
+  WEFT_CHECK(receive(fd.get(), std::span(table).subspan(sizeof head), deadline, v));
   Digest theirs;
-  WEFT_CHECK(receive_all(fd.get(), theirs.data(), theirs.size(), deadline, v));
+  WEFT_CHECK(receive(fd.get(), theirs, deadline, v));
   if (!equal(theirs, mac(session, {table}))) return bad_input("the list of ranks was changed on its way from the host");
   head.problem[sizeof head.problem - 1] = 0;
   if (records == 0) return failure(Code::kTimeout, Blame::kCommunicator, "{}", head.problem);
@@ -230,8 +228,8 @@ Result<Meeting> meet(const Invitation& v) {
   for (Milliseconds pause(2);; pause = std::min(pause * 2, Milliseconds(100))) {
     for (const Address& at : v.id.addresses) {
       if (at.family == 0) continue;
-      Handshake handshake(Handshake::Role::kOpener, v.id.key, claim);
-      WEFT_TRY(UniqueFd fd, greet(v, at, handshake, reached, last));
+      WEFT_TRY(const Attempt greeted, greet(v, at, claim, reached, last));
+      const UniqueFd& fd = greeted.fd;
       if (!fd.open()) continue;
       Record own{.rank = v.rank, .ranks = v.ranks, .pid = getpid()};
       gethostname(own.host, sizeof own.host - 1);
@@ -257,7 +255,7 @@ Result<Meeting> meet(const Invitation& v) {
         own.aggregation_port = local_address(aggregation.get()).port;
       }
       // A little longer: the host names those who are missing.
-      return take_part(v, fd, handshake, std::move(listener), std::move(aggregation), own,
+      return take_part(v, fd, greeted.handshake, std::move(listener), std::move(aggregation), own,
                        deadline + Milliseconds(1000));
     }
     if (Clock::now() + pause >= reached) return nobody_there(v, v.id.addresses[0], last);

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "base/log.h"
-#include "net/bootstrap/interfaces.h"
-#include "net/bootstrap/seal.h"
 #include "net/bootstrap/unique_id.h"
+#include "net/link/interfaces.h"
+#include "net/link/seal.h"
 
 namespace weft::net::bootstrap {
+
+using namespace link;
 
 using Milliseconds = std::chrono::milliseconds;
 

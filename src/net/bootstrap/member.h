@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "net/bootstrap/key.h"
 #include "net/bootstrap/rpc.h"
+#include "net/link/key.h"
 
 namespace weft::net::bootstrap {
+
+using namespace link;
 
 // The addresses at which the ranks' processes answer questions about a communicator, and how its ranks know each other.
 struct MemberIdentity {

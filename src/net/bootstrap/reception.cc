@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <thread>
 
-#include "net/bootstrap/handshake.h"
 #include "net/bootstrap/table.h"
+#include "net/link/bytes.h"
+#include "net/link/handshake.h"
 
 namespace weft::net::bootstrap {
 namespace {
@@ -138,10 +139,10 @@ class Run {
 
   void receive(Guest& g) {
     while (g.got < sizeof g.in) {
-      const ssize_t n = recv(g.fd.get(), reinterpret_cast<char*>(&g.in) + g.got, sizeof g.in - g.got, MSG_DONTWAIT);
-      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-      if (n <= 0) return g.fd.reset();
-      g.got += static_cast<std::size_t>(n);
+      const Moved moved = receive_now(g.fd.get(), reinterpret_cast<char*>(&g.in) + g.got, sizeof g.in - g.got);
+      if (moved.over) g.fd.reset();
+      if (moved.bytes == 0) return;
+      g.got += moved.bytes;
     }
     const Rank rank = g.handshake.claim().from;
     auto& place = records_[static_cast<std::size_t>(rank)];
@@ -187,10 +188,10 @@ class Run {
 
   void flush(Guest& g) {
     while (g.fd.open() && g.sent < g.out.size()) {
-      const ssize_t n = send(g.fd.get(), g.out.data() + g.sent, g.out.size() - g.sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-      if (n <= 0) return leave(g);
-      g.sent += static_cast<std::size_t>(n);
+      const Moved moved = send_now(g.fd.get(), g.out.data() + g.sent, g.out.size() - g.sent);
+      if (moved.over) return leave(g);
+      if (moved.bytes == 0) return;
+      g.sent += moved.bytes;
       if (g.sent < g.out.size()) continue;
       g.served = true;
       ++served_;

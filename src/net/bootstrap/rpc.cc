@@ -1,14 +1,11 @@
 #include "net/bootstrap/rpc.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+
+#include "net/link/bytes.h"
+#include "net/link/framed.h"
 
 namespace weft::net::bootstrap {
 namespace {
@@ -18,7 +15,7 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kMostBody = std::size_t{4} << 20;
 constexpr std::size_t kAtOnce = 64;  // requests under way
-constexpr milliseconds kRequestTime{3000}, kStrangerTime{50};
+constexpr milliseconds kRequestTime{3000};
 
 std::span<const std::uint8_t> octets(const MessageHead& head) {
   return {reinterpret_cast<const std::uint8_t*>(&head), sizeof head};
@@ -34,65 +31,55 @@ Octets packed(const Key& key, const Message& m) {
   return out;
 }
 
-// Reads one message as it comes.
+// Reads one message as it comes, with its tag behind the body.
 class Incoming {
  public:
-  enum class State { kRunning, kComplete, kFailed };
-  // Takes the head and no more until `body_too`.
-  State advance(int fd, bool body_too = true) {
-    for (;;) {
-      const std::size_t wanted = bytes_.size() < sizeof(MessageHead) ? sizeof(MessageHead) : total();
-      if (wanted > sizeof(MessageHead) + kMostBody + sizeof(Digest)) return State::kFailed;
-      if (bytes_.size() == wanted) return State::kComplete;
-      if (!body_too && has_head()) return State::kRunning;
-      std::uint8_t chunk[16384];
-      const ssize_t n = recv(fd, chunk, std::min(sizeof chunk, wanted - bytes_.size()), MSG_DONTWAIT);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return State::kRunning;
-      if (n <= 0) return State::kFailed;
-      bytes_.insert(bytes_.end(), chunk, chunk + n);
-      if (bytes_.size() >= sizeof(MessageHead) && head().magic != MessageHead{}.magic) return State::kFailed;
-    }
+  // `wants`: of the head; false: nothing more is read.
+  template <class Wants>
+  FrameState advance(int fd, const Wants& wants) {
+    return frame_.advance([fd](std::byte* into, std::size_t bytes) { return receive_now(fd, into, bytes); },
+                          [&](const MessageHead& head) -> std::optional<std::span<std::byte>> {
+                            if (head.magic != MessageHead{}.magic || head.length > kMostBody || !wants(head))
+                              return std::nullopt;
+                            body_.resize(head.length + sizeof(Digest));
+                            return std::as_writable_bytes(std::span(body_));
+                          });
   }
-  bool has_head() const { return bytes_.size() >= sizeof(MessageHead); }
-  MessageHead head() const {
-    MessageHead h;
-    std::memcpy(&h, bytes_.data(), sizeof h);
-    return h;
-  }
-  // Requires: complete. Nothing: another key.
+  // Requires: it is whole. Nothing: another key.
   std::optional<Message> take(const Key& key) const {
-    const std::size_t signed_bytes = bytes_.size() - sizeof(Digest);
+    const auto body = std::span(body_).first(body_.size() - sizeof(Digest));
     Digest theirs;
-    std::memcpy(theirs.data(), bytes_.data() + signed_bytes, sizeof theirs);
-    if (!equal(theirs, mac(key, {std::span(bytes_).first(signed_bytes)}))) return std::nullopt;
-    return Message{head(),
-                   {bytes_.begin() + sizeof(MessageHead), bytes_.begin() + static_cast<std::ptrdiff_t>(signed_bytes)}};
+    std::memcpy(theirs.data(), body_.data() + body.size(), sizeof theirs);
+    if (!equal(theirs, mac(key, {octets(frame_.head()), body}))) return std::nullopt;
+    return Message{frame_.head(), {body.begin(), body.end()}};
   }
 
  private:
-  std::size_t total() const { return sizeof(MessageHead) + head().length + sizeof(Digest); }
-  Octets bytes_;
+  Framed<MessageHead> frame_;
+  Octets body_;
 };
 
-// True: all has gone.
-bool send_out(int fd, const Octets& out, std::size_t& sent, bool& failed) {
-  while (sent < out.size()) {
-    const ssize_t n = send(fd, out.data() + sent, out.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN)) return false;
-    if (n <= 0) return failed = true, false;
-    sent += static_cast<std::size_t>(n);
+// Bytes on their way out.
+struct Outgoing {
+  Octets bytes;
+  std::size_t sent = 0;
+  // True: all has gone.
+  bool advance(int fd, bool& failed) {
+    while (sent < bytes.size()) {
+      const Moved moved = send_now(fd, bytes.data() + sent, bytes.size() - sent);
+      failed = moved.over;
+      if (moved.bytes == 0) return false;
+      sent += moved.bytes;
+    }
+    return true;
   }
-  return true;
-}
+};
 
 struct Asked {
   std::size_t index;
   UniqueFd fd;
-  Octets out;
+  Outgoing out;
   Nonce nonce;
-  std::size_t sent = 0;
   Incoming in;
 };
 
@@ -113,10 +100,9 @@ bool advance(Asked& a, const Key& key, Answer& answer) {
     return false;
   }
   bool failed = false;
-  if (!send_out(a.fd.get(), a.out, a.sent, failed)) return !failed;
-  const auto state = a.in.advance(a.fd.get());
-  if (state == Incoming::State::kRunning) return true;
-  if (state == Incoming::State::kFailed) return false;
+  if (!a.out.advance(a.fd.get(), failed)) return !failed;
+  const auto state = a.in.advance(a.fd.get(), [](const MessageHead&) { return true; });
+  if (state != FrameState::kWhole) return state == FrameState::kMore;
   if (auto reply = a.in.take(key); reply && reply->head.nonce == a.nonce) {
     answer.outcome = Answer::Outcome::kAnswered;
     answer.reply = std::move(*reply);
@@ -125,16 +111,6 @@ bool advance(Asked& a, const Key& key, Answer& answer) {
 }
 
 }  // namespace
-
-bool Reserve::spend() {
-  if (!fd_.open()) return false;
-  fd_.reset();
-  return true;
-}
-
-void Reserve::refill() {
-  if (!fd_.open()) fd_ = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-}
 
 std::vector<Answer> exchange(const Key& key, const Message& request, std::span<const Address> at,
                              std::span<const Rank> to, milliseconds limit) {
@@ -162,11 +138,11 @@ std::vector<Answer> exchange(const Key& key, const Message& request, std::span<c
       own.head.to = to[i];
       fill_random(own.head.nonce);
       under_way.push_back(
-          {.index = i, .fd = std::move(*fd), .out = packed(key, own), .nonce = own.head.nonce, .in = {}});
+          {.index = i, .fd = std::move(*fd), .out = {packed(key, own)}, .nonce = own.head.nonce, .in = {}});
     }
     watched.clear();
     for (const Asked& a : under_way)
-      watched.push_back({a.fd.get(), static_cast<short>(a.sent < a.out.size() ? POLLOUT : POLLIN), 0});
+      watched.push_back({a.fd.get(), static_cast<short>(a.out.sent < a.out.bytes.size() ? POLLOUT : POLLIN), 0});
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) break;
     if (poll(watched.data(), watched.size(), static_cast<int>(left.count())) < 0 && errno != EINTR) break;
@@ -180,118 +156,65 @@ std::vector<Answer> exchange(const Key& key, const Message& request, std::span<c
   return answers;
 }
 
-struct Responder::Connection {
-  UniqueFd fd;
-  Clock::time_point since;
-  Incoming in;
-  Octets out;
-  std::size_t sent = 0;
+// Nobody is known before the one message has come.
+class Responder::Connection final : public link::Connection {
+ public:
+  Connection(UniqueFd fd, const Handlers& handlers) : fd_(std::move(fd)), handlers_(handlers) {}
+  bool open() const override { return fd_.open(); }
+  bool known() const override { return false; }
+  bool watch(std::vector<pollfd>& list) override {
+    list.push_back({fd_.get(), static_cast<short>(out_.bytes.empty() ? POLLIN : POLLOUT), 0});
+    return true;
+  }
+  void advance() override {
+    if (!goes_on()) fd_.reset();
+  }
+
+ private:
+  bool goes_on();
+
+  UniqueFd fd_;
+  const Handlers& handlers_;
+  std::optional<Key> key_;
+  Incoming in_;
+  Outgoing out_;
 };
 
+bool Responder::Connection::goes_on() {
+  if (out_.bytes.empty()) {
+    // A stranger does not know the tag, so the body of a stranger is never read.
+    const auto state = in_.advance(fd_.get(), [this](const MessageHead& head) {
+      key_ = handlers_.key_of(head);
+      return key_.has_value();
+    });
+    if (state != FrameState::kWhole) return state == FrameState::kMore;
+    const auto request = in_.take(*key_);
+    if (!request) return false;
+    Message reply = handlers_.reply(*request);
+    reply.head.nonce = request->head.nonce;
+    reply.head.tag = request->head.tag;
+    out_.bytes = packed(*key_, reply);
+  }
+  bool failed = false;
+  return !out_.advance(fd_.get(), failed) && !failed;
+}
+
 Responder::Responder(Handlers handlers)
-    : handlers_(std::move(handlers)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : handlers_(std::move(handlers)),
+      loop_({.serve = [this](UniqueFd fd, const Handshake*) -> std::unique_ptr<link::Connection> {
+               return std::make_unique<Connection>(std::move(fd), handlers_);
+             },
+             .stranger_time = kRequestTime,
+             .most_strangers = 128}) {
   (void)reserve();  // while there are descriptors
-}
-
-void Responder::start() {
-  sigset_t all, before;  // signals are the program's
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-Responder::~Responder() { stop(); }
-
-void Responder::stop() {
-  if (!thread_.joinable()) return;
-  stopped_ = true;
-  const std::uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);
-  thread_.join();
 }
 
 Result<Address> Responder::listen_at(Address at, Ports ports) {
   at.port = 0;
   WEFT_TRY(UniqueFd fd, listen_on(at, ports));
   const Address own = local_address(fd.get());
-  {
-    const std::lock_guard guard(mutex_);
-    fresh_.push_back(std::move(fd));
-  }
-  const std::uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);
+  loop_.listen(std::move(fd));
   return own;
-}
-
-void Responder::add_listeners(std::vector<UniqueFd>& into) {
-  std::uint64_t count;
-  (void)!read(wake_.get(), &count, sizeof count);
-  const std::lock_guard guard(mutex_);
-  for (UniqueFd& fd : fresh_) into.push_back(std::move(fd));
-  fresh_.clear();
-}
-
-// False: it is done with.
-bool Responder::advance(Connection& c) {
-  if (c.out.empty()) {
-    // A stranger does not know the tag, so the body of a stranger is never read.
-    const auto begun = c.in.advance(c.fd.get(), false);
-    if (begun == Incoming::State::kFailed) return false;
-    if (!c.in.has_head()) return true;
-    const auto key = handlers_.key_of(c.in.head());
-    if (!key) return false;
-    const auto state = c.in.advance(c.fd.get());
-    if (state == Incoming::State::kFailed) return false;
-    if (state == Incoming::State::kRunning) return true;
-    const auto request = c.in.take(*key);
-    if (!request) return false;
-    Message reply = handlers_.reply(*request);
-    reply.head.nonce = request->head.nonce;
-    reply.head.tag = request->head.tag;
-    c.out = packed(*key, reply);
-  }
-  bool failed = false;
-  return !send_out(c.fd.get(), c.out, c.sent, failed) && !failed;
-}
-
-void Responder::run() {
-  std::vector<UniqueFd> listeners;
-  std::vector<Connection> connections;
-  std::vector<pollfd> watched;
-  while (!stopped_) {
-    // At the limit nothing is accepted until somebody has been silent for long enough to make place.
-    const auto now = Clock::now();
-    if (connections.size() >= kMostConnections) {
-      const auto oldest = std::min_element(connections.begin(), connections.end(),
-                                           [](const auto& a, const auto& b) { return a.since < b.since; });
-      if (now - oldest->since > kStrangerTime) connections.erase(oldest);
-    }
-    std::erase_if(connections, [&](const Connection& c) { return now - c.since > kRequestTime; });
-    const bool full = connections.size() >= kMostConnections;
-    watched.assign(1, {wake_.get(), POLLIN, 0});
-    for (const UniqueFd& l : listeners) watched.push_back({l.get(), static_cast<short>(full ? 0 : POLLIN), 0});
-    for (const Connection& c : connections)
-      watched.push_back({c.fd.get(), static_cast<short>(c.out.empty() ? POLLIN : POLLOUT), 0});
-    const int limit = full ? 10 : connections.empty() ? -1 : 500;
-    if (poll(watched.data(), watched.size(), limit) < 0 && errno != EINTR) return;
-    const std::size_t first = 1 + listeners.size();
-    for (std::size_t i = 0; i < connections.size(); ++i)
-      if (watched[first + i].revents != 0 && !advance(connections[i])) connections[i].fd.reset();
-    for (std::size_t i = 0; i < listeners.size(); ++i) {
-      while (watched[1 + i].revents != 0 && connections.size() < kMostConnections) {
-        auto fd = accept_from(listeners[i].get());
-        if (!fd && reserve_.spend()) fd = accept_from(listeners[i].get());
-        if (!fd) std::this_thread::sleep_for(milliseconds(10));  // no descriptor is left
-        if (!fd || !fd->open()) break;
-        connections.push_back({.fd = std::move(*fd), .since = Clock::now(), .in = {}, .out = {}});
-        if (!advance(connections.back())) connections.back().fd.reset();
-      }
-    }
-    std::erase_if(connections, [](const Connection& c) { return !c.fd.open(); });
-    reserve_.refill();
-    if (watched[0].revents != 0) add_listeners(listeners);
-  }
 }
 
 }  // namespace weft::net::bootstrap

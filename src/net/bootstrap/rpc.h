@@ -1,21 +1,20 @@
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "net/bootstrap/consensus.h"
-#include "net/bootstrap/key.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/key.h"
+#include "net/link/loop.h"
 
 // One request and one reply over a connection of their own, both authenticated: how processes agree on membership.
 namespace weft::net::bootstrap {
+
+using namespace link;
 
 using Octets = std::vector<std::uint8_t>;
 
@@ -66,53 +65,26 @@ struct Answer {
 std::vector<Answer> exchange(const Key& key, const Message& request, std::span<const Address> at,
                              std::span<const Rank> to, std::chrono::milliseconds limit);
 
-// A descriptor in reserve: a process that has used up all that it may have open still asks and answers, one request at
-// a time. Thread: one at a time.
-class Reserve {
- public:
-  Reserve() { refill(); }
-  // Gives it back to the system for one more to be opened; false: it is spent already.
-  bool spend();
-  void refill();
-
- private:
-  UniqueFd fd_;
-};
-
-// Answers requests in a thread of its own. Connections that say nothing cost at most kMostConnections descriptors: no
-// more are accepted, and the one that has been silent longest makes place.
+// Answers requests in a thread of its own.
 class Responder {
  public:
-  static constexpr std::size_t kMostConnections = 128;
-
   struct Handlers {
     std::function<std::optional<Key>(const MessageHead&)> key_of;  // nothing: the request is not for this process
     std::function<Message(const Message&)> reply;
   };
   explicit Responder(Handlers handlers);
-  ~Responder();
-  Responder(const Responder&) = delete;
-  Responder& operator=(const Responder&) = delete;
 
   // Starts the thread, and ends it. Once each.
-  void start();
-  void stop();
+  void start() { loop_.start(); }
+  void stop() { loop_.stop(); }
   // Also answers at this address, at any of the ports; connections wait until start(). Errors: of listen_on.
   Result<Address> listen_at(Address at, Ports ports = {});
 
  private:
-  struct Connection;
-  void run();
-  void add_listeners(std::vector<UniqueFd>& into);
-  bool advance(Connection& connection);
+  class Connection;
 
   const Handlers handlers_;
-  std::mutex mutex_;
-  std::vector<UniqueFd> fresh_;  // listeners that the thread does not watch yet; by mutex_
-  UniqueFd wake_;                // an eventfd
-  Reserve reserve_;              // by the thread
-  std::atomic<bool> stopped_{false};
-  std::thread thread_;
+  Loop loop_;
 };
 
 }  // namespace weft::net::bootstrap

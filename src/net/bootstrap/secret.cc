@@ -9,8 +9,8 @@
 #include <set>
 
 #include "base/own_folder.h"
-#include "net/bootstrap/socket.h"
 #include "net/bootstrap/unique_id.h"
+#include "net/link/socket.h"
 
 namespace weft::net::bootstrap {
 namespace {
@@ -31,7 +31,7 @@ Status leave_key(const std::string& path) {
   fill_random(key);
   const std::string text = hexadecimal(key) + "\n";
   const bool written = fd.open() && write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const bool named = written && (link(draft.c_str(), path.c_str()) == 0 || errno == EEXIST);
+  const bool named = written && (::link(draft.c_str(), path.c_str()) == 0 || errno == EEXIST);
   const int error = errno;
   if (fd.open()) unlink(draft.c_str());
   if (named) return {};

@@ -4,10 +4,12 @@
 
 #include "base/env.h"
 #include "base/result.h"
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 
 // Keys that ranks know before they meet, and their sources (decision 0165).
 namespace weft::net::bootstrap {
+
+using namespace link;
 
 // A key as text: at least 32 hexadecimal digits, 128 bits, as `openssl rand -hex 32` prints. Other texts are refused:
 // what a person makes up can be guessed offline from one greeting, and stretching does not change that (decision 0166).

@@ -11,12 +11,6 @@ int digit(char c) {
 
 }  // namespace
 
-std::string hexadecimal(std::span<const std::uint8_t> bytes) {
-  std::string text;
-  for (const std::uint8_t b : bytes) text += fmt::format("{:02x}", b);
-  return text;
-}
-
 std::string UniqueId::text() const {
   std::array<std::uint8_t, sizeof(UniqueId)> bytes;
   std::memcpy(bytes.data(), this, sizeof *this);

@@ -1,9 +1,11 @@
 #pragma once
 
-#include "net/bootstrap/key.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/key.h"
+#include "net/link/socket.h"
 
 namespace weft::net::bootstrap {
+
+using namespace link;
 
 // What ranks need to find each other: the address at which their host listens, and the job's key. A process that has it
 // can join. A value of 128 bytes, that may be copied to the ranks by any means; keep it as secret as a password.
@@ -20,7 +22,5 @@ struct UniqueId {
   static Result<UniqueId> parse(const std::string& what, const std::string& text);
 };
 static_assert(sizeof(UniqueId) == 128);
-
-std::string hexadecimal(std::span<const std::uint8_t> bytes);
 
 }  // namespace weft::net::bootstrap

@@ -6,8 +6,11 @@
 #include <cerrno>
 
 #include "base/text.h"
+#include "exec/fabric/real.h"
 
 namespace weft::net::memory {
+
+static_assert(fabric::GrowsMemory<Group> && fabric::LoadsPeers<Group>);
 
 Group::Group(const Commons& commons, std::byte* links, Rank rank, Rank ranks, WaitPolicy::Limits limits,
              std::function<Rank(Rank)> job_rank)

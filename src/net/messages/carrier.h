@@ -3,8 +3,8 @@
 #include <chrono>
 #include <string>
 
-#include "net/bootstrap/handshake.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/handshake.h"
+#include "net/link/socket.h"
 #include "net/messages/block.h"
 #include "net/messages/frame.h"
 
@@ -59,7 +59,7 @@ class Carrier {
   // How many connections there are to a peer.
   virtual int lanes() const = 0;
   // A connection on which both ends have proved the job's key by `greeting`.
-  virtual void attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstrap::Handshake& greeting) = 0;
+  virtual void attach(Rank peer, int lane, UniqueFd fd, const link::Handshake& greeting) = 0;
   virtual bool attached(Rank peer, int lane) const = 0;
   // Does a peer stay while one of its connections is there?
   virtual bool outlives_lanes() const { return false; }

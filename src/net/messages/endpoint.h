@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "exec/fabric/fabric.h"
-#include "net/bootstrap/handshake.h"
 #include "net/bootstrap/meeting.h"
 #include "net/bootstrap/member.h"
+#include "net/link/handshake.h"
 #include "net/messages/hub.h"
 #include "net/messages/stream.h"
 

@@ -17,8 +17,7 @@ constexpr std::size_t kMostEarly = std::size_t{kMostUnderWay + 2} * kStreams;  /
 
 }  // namespace
 
-Hub::Hub(const bootstrap::Meeting& meeting, bootstrap::UniqueFd listener, Rank rank, Rank last,
-         const MakeCarrier& make_carrier)
+Hub::Hub(const bootstrap::Meeting& meeting, UniqueFd listener, Rank rank, Rank last, const MakeCarrier& make_carrier)
     : records_(meeting.ranks),
       key_(meeting.key),
       log_(meeting.log),
@@ -39,7 +38,7 @@ Hub::~Hub() = default;
 
 Hub::Offer Hub::offer(const std::shared_ptr<Hub>& hub) {
   if (!hub->shared()) {  // nobody else has used it so far
-    hub->wake_ = bootstrap::UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    hub->wake_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     epoll_event event{.events = EPOLLIN, .data = {.ptr = &hub->wake_}};
     epoll_ctl(hub->epoll_.get(), EPOLL_CTL_ADD, hub->wake_.get(), &event);
     hub->shared_.store(true, std::memory_order_release);

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "net/bootstrap/handshake.h"
 #include "net/bootstrap/meeting.h"
+#include "net/link/handshake.h"
 #include "net/messages/carrier.h"
 
 namespace weft::net::messages {
@@ -46,8 +46,7 @@ class Hub final : public Receiver {
   };
 
   // `rank`: of this process; `last`: how many peers there may be, a node that sums messages among them.
-  Hub(const bootstrap::Meeting& meeting, bootstrap::UniqueFd listener, Rank rank, Rank last,
-      const MakeCarrier& make_carrier);
+  Hub(const bootstrap::Meeting& meeting, UniqueFd listener, Rank rank, Rank last, const MakeCarrier& make_carrier);
   ~Hub();
 
   // A number for a communicator that is to be opened; given back unless it is.
@@ -140,8 +139,8 @@ class Hub final : public Receiver {
   };
   // A connection that is being made, by this process or by a peer's.
   struct Opening {
-    bootstrap::UniqueFd fd;
-    bootstrap::Handshake handshake;
+    UniqueFd fd;
+    link::Handshake handshake;
     Rank peer;  // -1: not yet known
     int lane;
     Clock::time_point since;
@@ -177,7 +176,7 @@ class Hub final : public Receiver {
   // A connection could not be made. It is tried again where the peer has, or may get, others.
   void opening_failed(Rank peer, int lane, const std::string& why);
   // The rail of this rank and the rail of the peer that a lane joins.
-  bootstrap::Route route_to(Rank peer, int lane) const;
+  link::Route route_to(Rank peer, int lane) const;
   void log_lanes() const;
   bool has_place_for_guest();
   bool progress_guests();
@@ -189,11 +188,11 @@ class Hub final : public Receiver {
   bool own_opening(Rank peer, int lane) const;
 
   std::vector<bootstrap::Record> records_;
-  bootstrap::Key key_;
+  link::Key key_;
   std::shared_ptr<const Log> log_;
-  bootstrap::UniqueFd listener_;
+  UniqueFd listener_;
   Rank rank_, last_;
-  bootstrap::UniqueFd epoll_, wake_;  // wake_: an event for each sleeper that is called
+  UniqueFd epoll_, wake_;  // wake_: an event for each sleeper that is called
   mutable std::recursive_mutex mutex_;
   std::atomic<bool> shared_ = false;
 

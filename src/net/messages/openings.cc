@@ -10,9 +10,8 @@
 
 namespace weft::net::messages {
 
-using bootstrap::Claim;
-using bootstrap::Handshake;
-using bootstrap::UniqueFd;
+using link::Claim;
+using link::Handshake;
 
 namespace {
 
@@ -52,8 +51,8 @@ void Hub::open(ContextId own, Rank peer) {
 }
 
 bool Hub::start_opening(ContextId own, Rank r, int lane) {
-  const bootstrap::Route route = route_to(r, lane);
-  auto fd = bootstrap::start_connect(route.to, route.from);
+  const link::Route route = route_to(r, lane);
+  auto fd = link::start_connect(route.to, route.from);
   if (!fd) {
     if (Context* const context = find(own); context != nullptr && fd.error().code == Code::kNoResources)
       context->user->exhausted(fd.error());
@@ -62,18 +61,18 @@ bool Hub::start_opening(ContextId own, Rank r, int lane) {
     return carrier_->outlives_lanes() && ends_[static_cast<std::size_t>(r)].empty();
   }
   const std::uint32_t detail = static_cast<std::uint32_t>(lane) | carrier_->losses(r, lane) << kLaneBits;
-  const Claim claim{.purpose = bootstrap::kData, .from = rank_, .to = r, .detail = detail};
+  const Claim claim{.purpose = link::kData, .from = rank_, .to = r, .detail = detail};
   openings_.push_back({std::move(*fd), Handshake(Handshake::Role::kOpener, key_, claim), r, lane, Clock::now(), true});
   epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.ptr = nullptr}};
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, openings_.back().fd.get(), &event);
   return true;
 }
 
-bootstrap::Route Hub::route_to(Rank r, int lane) const {
+link::Route Hub::route_to(Rank r, int lane) const {
   const bootstrap::Record peer = record_of(r);
   const auto ranks = static_cast<Rank>(records_.size());
   if (!carrier_->outlives_lanes() || rank_ >= ranks || r >= ranks) return {.to = peer.data};
-  return bootstrap::route_of(record_of(rank_).all_rails(), peer.all_rails(), lane);
+  return link::route_of(record_of(rank_).all_rails(), peer.all_rails(), lane);
 }
 
 void Hub::opening_failed(Rank r, int lane, const std::string& why) {
@@ -89,7 +88,7 @@ void Hub::opening_failed(Rank r, int lane, const std::string& why) {
 }
 
 void Hub::lost(Rank r, int lane, const std::string& why) {
-  const bootstrap::Route route = route_to(r, lane);
+  const link::Route route = route_to(r, lane);
   log_->warn(LogPart::kNet, "connection {} with {}{} is lost ({}); its messages go over the others", lane,
              record_of(r).text(), route.text(), why);
 }
@@ -136,7 +135,7 @@ void Hub::attach(Opening& opening, bool own) {
   const Rank r = opening.peer;
   if (log_->writes(LogLevel::kInfo, LogPart::kNet))
     log_->info(LogPart::kNet, "connection {} with {}{} is there, opened by {}", opening.lane, record_of(r).text(),
-               bootstrap::text_of_route(opening.fd.get()), own ? "this rank" : "it");
+               link::text_of_route(opening.fd.get()), own ? "this rank" : "it");
   carrier_->attach(r, opening.lane, std::move(opening.fd), opening.handshake);
   const auto at = static_cast<std::size_t>(r);
   const bool again = carrier_->outlives_lanes() && attached_[at] && ends_[at].empty();
@@ -156,14 +155,14 @@ std::chrono::microseconds Hub::listens_every() const {
 bool Hub::progress_guests() {
   listened_ = Clock::now();
   while (has_place_for_guest() && is_ready(listener_.get(), POLLIN)) {  // to accept in vain costs eight times as much
-    auto fd = bootstrap::accept_from(listener_.get());
+    auto fd = link::accept_from(listener_.get());
     if (!fd) {
       if (Context* const context = find(current_); context != nullptr && context->user != nullptr)
         context->user->exhausted(fd.error());
       break;
     }
     if (!fd->open()) break;
-    if (rank_ < static_cast<Rank>(records_.size()) && !record_of(rank_).has_rail(bootstrap::local_address(fd->get())))
+    if (rank_ < static_cast<Rank>(records_.size()) && !record_of(rank_).has_rail(link::local_address(fd->get())))
       continue;  // by an interface that is not to be used
     epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd->get(), &event);
@@ -181,7 +180,7 @@ bool Hub::progress_openings() {
     Opening& o = openings_[i];
     if (!o.fd.open()) continue;
     if (o.connecting) {
-      const int error = bootstrap::connect_error(o.fd.get());
+      const int error = link::connect_error(o.fd.get());
       const bool slow = carrier_->outlives_lanes() && Clock::now() - o.since > 2 * kRailTime;
       if (error != 0 || (slow && !is_ready(o.fd.get(), POLLOUT))) {
         o.fd.reset();
@@ -202,7 +201,7 @@ bool Hub::progress_openings() {
         log_->info(LogPart::kFault, "connection {} to rank {} broke in its greeting: {}", o.lane, o.peer,
                    o.handshake.problem());
         retries_.push_back({o.peer, o.lane, Clock::now() + kRetryAfter});
-      } else if (o.handshake.refused() != bootstrap::kRefusedDuplicate) {
+      } else if (o.handshake.refused() != link::kRefusedDuplicate) {
         // A rail's address may be another host's, too, or this one's: bridges of containers have the same everywhere.
         opening_failed(o.peer, o.lane, o.handshake.problem());
       } else if (carrier_->outlives_lanes()) {  // or that it does not know yet that the connection was lost
@@ -222,16 +221,16 @@ bool Hub::progress_guest(Opening& o) {
   if (o.handshake.proved() && o.peer < 0) {
     const Claim& c = o.handshake.claim();
     const std::uint32_t lane = c.detail & ((1U << kLaneBits) - 1);
-    if (c.purpose != bootstrap::kData || c.to != rank_ || c.from < 0 || c.from >= static_cast<Rank>(records_.size()) ||
+    if (c.purpose != link::kData || c.to != rank_ || c.from < 0 || c.from >= static_cast<Rank>(records_.size()) ||
         c.from == rank_ || lane >= static_cast<std::uint32_t>(carrier_->lanes())) {
-      o.handshake.refuse(bootstrap::kRefusedRanks);
+      o.handshake.refuse(link::kRefusedRanks);
     } else {
       o.peer = c.from;
       o.lane = static_cast<int>(lane);
       const bool taken =
           carrier_->attached(o.peer, o.lane) || carrier_->losses(o.peer, o.lane) != c.detail >> kLaneBits;
       if (taken || (own_opening(o.peer, o.lane) && rank_ < o.peer)) {
-        o.handshake.refuse(bootstrap::kRefusedDuplicate);
+        o.handshake.refuse(link::kRefusedDuplicate);
       } else {
         drop_own_opening(o.peer, o.lane);
         o.handshake.accept();

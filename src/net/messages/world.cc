@@ -2,7 +2,11 @@
 
 #include <cstdlib>
 
+#include "exec/fabric/real.h"
+
 namespace weft::net::messages {
+
+static_assert(fabric::RealWorld<World>);
 
 fabric::Capabilities capabilities(std::string_view name) {
   return {.name = name,

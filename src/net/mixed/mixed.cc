@@ -1,6 +1,10 @@
 #include "net/mixed/mixed.h"
 
+#include "exec/fabric/real.h"
+
 namespace weft::net::mixed {
+
+static_assert(fabric::RealWorld<World>);
 
 World::World(std::string_view name, std::unique_ptr<shm::World> shared, std::unique_ptr<messages::World> across,
              std::vector<Rank> members, WaitPolicy::Limits limits)

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 #include "net/tcp/crc32c.h"
 
 namespace weft::net::object {
@@ -22,7 +22,7 @@ std::string now_as_text() {
 }
 
 std::string sha256_of(std::span<const std::byte> bytes) {
-  return hex(bootstrap::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  return hex(link::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
 }
 
 template <class T>

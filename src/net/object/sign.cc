@@ -4,12 +4,12 @@
 #include <openssl/hmac.h>
 
 #include "base/check.h"
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 
 namespace weft::net::object {
 namespace {
 
-using bootstrap::Digest;
+using link::Digest;
 
 Digest hmac(std::span<const std::uint8_t> key, std::string_view text) {
   Digest digest;
@@ -78,7 +78,7 @@ std::string authorization(const Unsigned& request, const Credentials& credential
   const std::string& date = request.headers.at("x-amz-date");
   const std::string day = date.substr(0, 8);
   const std::string scope = fmt::format("{}/{}/{}/aws4_request", day, region, service);
-  const std::string text = fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", date, scope, hex(bootstrap::sha256(canonical)));
+  const std::string text = fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", date, scope, hex(link::sha256(canonical)));
   const std::string first = "AWS4" + credentials.secret;
   Digest key = hmac({reinterpret_cast<const std::uint8_t*>(first.data()), first.size()}, day);
   for (const std::string_view part :

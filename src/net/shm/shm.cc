@@ -19,10 +19,13 @@
 
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "exec/fabric/real.h"
 #include "net/memory/group.h"
 #include "weft/interrupt.h"
 
 namespace weft::net::shm {
+
+static_assert(fabric::GrowsMemory<World> && fabric::LoadsPeers<World>);
 namespace {
 
 using Clock = std::chrono::steady_clock;

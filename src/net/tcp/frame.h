@@ -6,7 +6,7 @@
 // bytes.
 //   The header's own checksum covers all fields before it; `payload_crc` the bytes that follow. Headers are numbered
 //   per connection, from 1, so that a lost, repeated or exchanged frame is found like a damaged one.
-//   On a sealed connection (bootstrap/seal.h) a header is a record of its own, with 16 bytes of tag behind it, and so
+//   On a sealed connection (net/link/seal.h) a header is a record of its own, with 16 bytes of tag behind it, and so
 //   are
 // the bytes that follow, if there are any. `payload_crc` is 0 then. A header is believed before its bytes have come.
 //   Memory that is sent without a copy (kHeld) is read by the receiver's kernel until the receiver has taken the bytes

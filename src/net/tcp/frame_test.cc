@@ -89,8 +89,8 @@ struct Pair {
   explicit Pair(bool holds = false) : one(1, holds ? &splicer : nullptr) {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    one.attach(bootstrap::UniqueFd(ends[0]), std::chrono::seconds(10));
-    other.attach(bootstrap::UniqueFd(ends[1]), std::chrono::seconds(10));
+    one.attach(UniqueFd(ends[0]), std::chrono::seconds(10));
+    other.attach(UniqueFd(ends[1]), std::chrono::seconds(10));
   }
 };
 
@@ -211,27 +211,27 @@ TEST(Wires, NoSeededMutationOfAStreamGoesUnnoticed) {
 // --- sealed connections, with somebody between the two ranks ---
 
 struct Sealed {
-  bootstrap::Protection protection;
+  link::Protection protection;
   bool aes;
 };
 
 std::string name_of(const testing::TestParamInfo<Sealed>& i) {
-  return std::string(i.param.protection == bootstrap::Protection::kMac ? "Mac" : "Encrypt") +
+  return std::string(i.param.protection == link::Protection::kMac ? "Mac" : "Encrypt") +
          (i.param.aes ? "Aes" : "ChaCha");
 }
 
 // Two wires whose greetings are done; what one sends does not reach the other but through the test.
 class Relayed : public testing::TestWithParam<Sealed> {
  protected:
-  using Handshake = bootstrap::Handshake;
+  using Handshake = link::Handshake;
 
   void SetUp() override {
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    const bootstrap::UniqueFd a(ends[0]), b(ends[1]);
-    bootstrap::Key key{};
-    bootstrap::fill_random(key);
-    Handshake opener(Handshake::Role::kOpener, key, {.purpose = bootstrap::kData});
+    const UniqueFd a(ends[0]), b(ends[1]);
+    link::Key key{};
+    link::fill_random(key);
+    Handshake opener(Handshake::Role::kOpener, key, {.purpose = link::kData});
     Handshake acceptor(Handshake::Role::kAcceptor, key);
     while (opener.advance(a.get()) == Handshake::State::kRunning) {
       acceptor.advance(b.get());
@@ -243,12 +243,12 @@ class Relayed : public testing::TestWithParam<Sealed> {
     attach(*one, middle_of_one, opener);
     attach(*other, middle_of_other, acceptor);
   }
-  void attach(Wire& wire, bootstrap::UniqueFd& middle, const Handshake& greeting) {
+  void attach(Wire& wire, UniqueFd& middle, const Handshake& greeting) {
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    middle = bootstrap::UniqueFd(ends[1]);
+    middle = UniqueFd(ends[1]);
     wire.seal_by({GetParam().protection, GetParam().aes}, greeting);
-    wire.attach(bootstrap::UniqueFd(ends[0]), std::chrono::seconds(10));
+    wire.attach(UniqueFd(ends[0]), std::chrono::seconds(10));
   }
   // All that `one` sends of this message.
   std::string sent(const std::string& text) {
@@ -270,7 +270,7 @@ class Relayed : public testing::TestWithParam<Sealed> {
 
   messages::Blocks blocks{kSlotBytes};
   std::deque<std::string> kept;
-  bootstrap::UniqueFd middle_of_one, middle_of_other;
+  UniqueFd middle_of_one, middle_of_other;
   std::optional<Wire> one, other;
   Collector got;
 };
@@ -298,7 +298,7 @@ TEST_P(Relayed, WhatIsPassedOnInAnyPiecesArrives) {
 TEST_P(Relayed, OnlyEncryptionHidesTheBytes) {
   const std::string text = "a text that is easily recognised";
   const bool readable = sent(text).find(text) != std::string::npos;
-  EXPECT_EQ(readable, GetParam().protection == bootstrap::Protection::kMac);
+  EXPECT_EQ(readable, GetParam().protection == link::Protection::kMac);
 }
 
 // Frames before they have a connection wait for its key.
@@ -307,20 +307,19 @@ TEST_P(Relayed, FramesThatWereQueuedBeforeTheGreetingArriveToo) {
   const std::string text(3000, 'q');
   early.send(data(text.size()), reinterpret_cast<const std::byte*>(text.data()), Block());
   EXPECT_FALSE(early.idle());
-  bootstrap::Handshake opener(bootstrap::Handshake::Role::kOpener, {}),
-      acceptor(bootstrap::Handshake::Role::kAcceptor, {});
+  link::Handshake opener(link::Handshake::Role::kOpener, {}), acceptor(link::Handshake::Role::kAcceptor, {});
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
   while (opener.advance(ends[0]) == Handshake::State::kRunning) {
     acceptor.advance(ends[1]);
     if (acceptor.proved() && acceptor.state() == Handshake::State::kRunning) acceptor.accept();
   }
-  const bootstrap::Sealing sealing{GetParam().protection, GetParam().aes};
+  const link::Sealing sealing{GetParam().protection, GetParam().aes};
   Wire late(0, nullptr, &blocks);
   early.seal_by(sealing, opener);
-  early.attach(bootstrap::UniqueFd(ends[0]), std::chrono::seconds(10));
+  early.attach(UniqueFd(ends[0]), std::chrono::seconds(10));
   late.seal_by(sealing, acceptor);
-  late.attach(bootstrap::UniqueFd(ends[1]), std::chrono::seconds(10));
+  late.attach(UniqueFd(ends[1]), std::chrono::seconds(10));
   while (late.receive(got)) {
   }
   EXPECT_EQ(got.problem, "");
@@ -366,10 +365,9 @@ TEST_P(Relayed, AFrameThatIsSentBackToItsSenderIsAnError) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Wires, Relayed,
-                         testing::Values(Sealed{bootstrap::Protection::kMac, true},
-                                         Sealed{bootstrap::Protection::kMac, false},
-                                         Sealed{bootstrap::Protection::kEncrypt, true},
-                                         Sealed{bootstrap::Protection::kEncrypt, false}),
+                         testing::Values(Sealed{link::Protection::kMac, true}, Sealed{link::Protection::kMac, false},
+                                         Sealed{link::Protection::kEncrypt, true},
+                                         Sealed{link::Protection::kEncrypt, false}),
                          name_of);
 
 }  // namespace

@@ -17,8 +17,8 @@ using protocol::Operation;
 constexpr std::chrono::seconds kLong{20};
 constexpr Bytes kBytes = 128 << 10;
 
-bootstrap::Address loopback_number(std::uint8_t last) {
-  bootstrap::Address a = bootstrap::loopback();
+link::Address loopback_number(std::uint8_t last) {
+  link::Address a = link::loopback();
   a.ip[3] = last;
   return a;
 }
@@ -29,7 +29,7 @@ void copy(std::byte* const* to, int count, const std::byte* const* from, int, By
 }
 
 // Breaks the connections of this process to that address, as a cut link does at last.
-int cut(const bootstrap::Address& rail) {
+int cut(const link::Address& rail) {
   std::vector<int> found;
   DIR* const folder = opendir("/proc/self/fd");
   while (const dirent* entry = readdir(folder)) {
@@ -37,7 +37,7 @@ int cut(const bootstrap::Address& rail) {
     sockaddr_storage storage{};
     socklen_t length = sizeof storage;
     if (getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &length) == 0 &&
-        bootstrap::address_of(storage).same_host(rail) && bootstrap::local_address(fd).same_host(rail))
+        link::address_of(storage).same_host(rail) && link::local_address(fd).same_host(rail))
       found.push_back(fd);
   }
   closedir(folder);
@@ -47,10 +47,10 @@ int cut(const bootstrap::Address& rail) {
 }
 
 // Two ranks of this process that have two rails each, 127.0.0.1 and 127.0.0.2.
-class TwoRails : public testing::TestWithParam<bootstrap::Protection> {
+class TwoRails : public testing::TestWithParam<link::Protection> {
  protected:
   void SetUp() override {
-    auto host = bootstrap::Host::open(bootstrap::loopback(), 2).value();
+    auto host = bootstrap::Host::open(link::loopback(), 2).value();
     std::optional<Result<bootstrap::Meeting>> met[2];
     std::vector<std::thread> coming;
     for (const Rank r : {0, 1})
@@ -61,9 +61,9 @@ class TwoRails : public testing::TestWithParam<bootstrap::Protection> {
     for (const Rank r : {0, 1}) {
       ASSERT_TRUE(*met[r]) << met[r]->error().message;
       bootstrap::Meeting& meeting = **met[r];
-      const std::vector<bootstrap::Address> rails{loopback_number(1), loopback_number(2)};
-      meeting.listener = bootstrap::listen_on_rails(rails, {}).value();
-      ports[r] = bootstrap::local_address(meeting.listener.get()).port;
+      const std::vector<link::Address> rails{loopback_number(1), loopback_number(2)};
+      meeting.listener = link::listen_on_rails(rails, {}).value();
+      ports[r] = link::local_address(meeting.listener.get()).port;
       for (std::size_t i = 0; i < 2; ++i)
         for (auto& record : meeting.ranks) record.rails[i] = rails[i];
     }
@@ -119,7 +119,7 @@ class TwoRails : public testing::TestWithParam<bootstrap::Protection> {
       sockaddr_storage storage{};
       socklen_t length = sizeof storage;
       if (getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &length) == 0)
-        found += bootstrap::address_of(storage).same_host(loopback_number(rail)) ? 1 : 0;
+        found += link::address_of(storage).same_host(loopback_number(rail)) ? 1 : 0;
     }
     return found;
   }
@@ -172,10 +172,8 @@ TEST_P(TwoRails, ALostRailStillReadsTheCallersMemoryUntilItsFramesAreSentAgain) 
   EXPECT_TRUE(out[1] == in[0]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rails, TwoRails, testing::Values(bootstrap::Protection::kOff, bootstrap::Protection::kEncrypt),
-                         [](const auto& info) {
-                           return info.param == bootstrap::Protection::kOff ? "Plain" : "Encrypted";
-                         });
+INSTANTIATE_TEST_SUITE_P(Rails, TwoRails, testing::Values(link::Protection::kOff, link::Protection::kEncrypt),
+                         [](const auto& info) { return info.param == link::Protection::kOff ? "Plain" : "Encrypted"; });
 
 }  // namespace
 }  // namespace weft::net::tcp

@@ -12,7 +12,7 @@ constexpr Bytes kStripeFrom = Bytes{64} << 10;  // smaller messages cross one co
 
 }  // namespace
 
-Sockets::Sockets(std::size_t ranks, int lanes, bool rails, ZeroCopy zero_copy, const bootstrap::Sealing& sealing,
+Sockets::Sockets(std::size_t ranks, int lanes, bool rails, ZeroCopy zero_copy, const link::Sealing& sealing,
                  std::chrono::milliseconds timeout, messages::Receiver& receiver, int epoll)
     : lanes_(lanes),
       rails_(rails),
@@ -38,11 +38,11 @@ Sockets::Wires& Sockets::wires(Rank peer) {
   return own;
 }
 
-void Sockets::attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstrap::Handshake& greeting) {
+void Sockets::attach(Rank peer, int lane, UniqueFd fd, const link::Handshake& greeting) {
   Wire& wire = *wires(peer)[static_cast<std::size_t>(lane)];
   epoll_event event{.events = EPOLLIN, .data = {.ptr = &wire}};
   if (epoll_ctl(epoll_, EPOLL_CTL_MOD, fd.get(), &event) != 0) epoll_ctl(epoll_, EPOLL_CTL_ADD, fd.get(), &event);
-  if (zero_copy_ == ZeroCopy::kByAdapter && !bootstrap::leaves_by_adapter(fd.get())) wire.copy_always();
+  if (zero_copy_ == ZeroCopy::kByAdapter && !link::leaves_by_adapter(fd.get())) wire.copy_always();
   if (sealing_.on()) wire.seal_by(sealing_, greeting);
   wire.attach(std::move(fd), timeout_);
   note_busy(wire);
@@ -214,7 +214,7 @@ void Sockets::leave(messages::Clock::duration longest) {
     shutdown(wire->fd(), SHUT_WR);
   }
   for (;;) {
-    std::erase_if(open, [](Wire* wire) { return bootstrap::delivered(wire->fd()); });
+    std::erase_if(open, [](Wire* wire) { return link::delivered(wire->fd()); });
     if (open.empty() || messages::Clock::now() >= deadline) return;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }

@@ -19,11 +19,11 @@ enum class ZeroCopy : std::uint8_t { kNever, kByAdapter, kAlways };
 class Sockets final : public messages::Carrier {
  public:
   // `ranks`: of the job. Owns: neither the receiver nor the epoll set; both outlive it.
-  Sockets(std::size_t ranks, int lanes, bool rails, ZeroCopy zero_copy, const bootstrap::Sealing& sealing,
+  Sockets(std::size_t ranks, int lanes, bool rails, ZeroCopy zero_copy, const link::Sealing& sealing,
           std::chrono::milliseconds timeout, messages::Receiver& receiver, int epoll);
 
   int lanes() const override { return lanes_; }
-  void attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstrap::Handshake& greeting) override;
+  void attach(Rank peer, int lane, UniqueFd fd, const link::Handshake& greeting) override;
   bool attached(Rank peer, int lane) const override;
   bool outlives_lanes() const override { return rails_; }
   std::uint32_t losses(Rank peer, int lane) const override;
@@ -84,7 +84,7 @@ class Sockets final : public messages::Carrier {
   int lanes_;
   bool rails_;
   ZeroCopy zero_copy_;
-  bootstrap::Sealing sealing_;
+  link::Sealing sealing_;
   Splicer splicer_;
   messages::Blocks sealed_{messages::kSlotBytes};  // encrypted or copied bytes on their way out
   Block sink_;                                     // of bytes that nobody wants any more

@@ -44,8 +44,8 @@ std::unique_ptr<Pipe> Pipe::open() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return nullptr;
   auto pipe = std::make_unique<Pipe>();
-  pipe->out_ = bootstrap::UniqueFd(ends[0]);
-  pipe->in_ = bootstrap::UniqueFd(ends[1]);
+  pipe->out_ = UniqueFd(ends[0]);
+  pipe->in_ = UniqueFd(ends[1]);
   (void)fcntl(pipe->in_.get(), F_SETPIPE_SZ, kPipeBytes);  // a smaller one takes less at a time
   return pipe;
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "net/bootstrap/socket.h"
+#include "net/link/socket.h"
 
 namespace weft::net::tcp {
 
@@ -23,7 +23,7 @@ class Pipe {
   ssize_t drain(int socket);
 
  private:
-  bootstrap::UniqueFd out_, in_;
+  UniqueFd out_, in_;
   std::size_t bytes_ = 0;
 };
 

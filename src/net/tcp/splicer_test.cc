@@ -11,8 +11,6 @@
 namespace weft::net::tcp {
 namespace {
 
-using bootstrap::UniqueFd;
-
 // A connection over loopback whose peer has closed its end already.
 UniqueFd to_a_peer_that_left() {
   UniqueFd listener(socket(AF_INET, SOCK_STREAM, 0)), mine(socket(AF_INET, SOCK_STREAM, 0));

@@ -11,7 +11,7 @@ std::unique_ptr<messages::World> open(bootstrap::Meeting meeting, Rank rank, con
   fabric::Capabilities can = capabilities();
   can.aggregation = meeting.ranks.front().aggregation_port != 0;
   const std::size_t ends = meeting.ranks.size() + 1;  // a node that sums messages among them
-  const bootstrap::Sealing sealing = meeting.sealing();
+  const link::Sealing sealing = meeting.sealing();
   constexpr int kMostLanes = 16;
   const int rails = static_cast<int>(meeting.most_rails());
   const int lanes = std::min(options.sockets * rails, std::max(kMostLanes, rails));

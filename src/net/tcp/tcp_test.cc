@@ -24,7 +24,7 @@ void copy(std::byte* const* to, int count, const std::byte* const* from, int, By
 class TwoRanks : public testing::Test {
  protected:
   void SetUp() override {
-    auto host = bootstrap::Host::open(bootstrap::loopback(), 2).value();
+    auto host = bootstrap::Host::open(link::loopback(), 2).value();
     std::optional<Result<bootstrap::Meeting>> met[2];
     std::vector<std::thread> coming;
     for (const Rank r : {0, 1})

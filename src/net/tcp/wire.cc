@@ -23,9 +23,9 @@ constexpr int kNearBuffer = 512 << 10;  // measured: bench/results, tcp
 
 }  // namespace
 
-void Wire::seal_by(const bootstrap::Sealing& sealing, const bootstrap::Handshake& greeting) {
-  using Side = bootstrap::Sealer::Side;
-  const bool opened = greeting.role() == bootstrap::Handshake::Role::kOpener;
+void Wire::seal_by(const link::Sealing& sealing, const link::Handshake& greeting) {
+  using Side = link::Sealer::Side;
+  const bool opened = greeting.role() == link::Handshake::Role::kOpener;
   sealer_.emplace(sealing, greeting.session_key(), opened ? Side::kOpener : Side::kAcceptor, true);
   opener_.emplace(sealing, greeting.session_key(), opened ? Side::kAcceptor : Side::kOpener, false);
   for (Outgoing& out : queue_) {
@@ -34,13 +34,13 @@ void Wire::seal_by(const bootstrap::Sealing& sealing, const bootstrap::Handshake
   }
 }
 
-void Wire::attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout) {
+void Wire::attach(UniqueFd fd, std::chrono::milliseconds timeout) {
   fd_ = std::move(fd);
   const auto set = [&](int level, int option, int value) {
     return setsockopt(fd_.get(), level, option, &value, sizeof value) == 0;
   };
   set(IPPROTO_TCP, TCP_NODELAY, 1);
-  bootstrap::end_when_cut(fd_.get(), timeout);
+  link::end_when_cut(fd_.get(), timeout);
   // Where acknowledgements come back at once, a deep queue gains nothing, and what waits in it falls out of the cache.
   tcp_info info{};
   socklen_t length = sizeof info;

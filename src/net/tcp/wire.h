@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "net/bootstrap/seal.h"
+#include "net/link/seal.h"
 #include "net/messages/carrier.h"
 #include "net/tcp/frame.h"
 #include "net/tcp/splicer.h"
@@ -42,9 +42,9 @@ class Wire {
   // From now on, or until further notice: frames that are already under way may lend callers' memory still.
   void share(bool several) { shared_ = several; }
   // How frames are sealed, before attach(). Requires: there are blocks for it; `greeting` is done.
-  void seal_by(const bootstrap::Sealing& sealing, const bootstrap::Handshake& greeting);
+  void seal_by(const link::Sealing& sealing, const link::Handshake& greeting);
   // Frames sent so far must be acknowledged within `timeout`, or the link counts as cut.
-  void attach(bootstrap::UniqueFd fd, std::chrono::milliseconds timeout);
+  void attach(UniqueFd fd, std::chrono::milliseconds timeout);
 
   // Sends what the socket takes at once, unless `more_follows`.
   void send(const Frame& frame, const std::byte* payload, Block block, bool more_follows = false,
@@ -116,7 +116,7 @@ class Wire {
   bool watched_for_output = false;  // by the endpoint's epoll
 
  private:
-  static constexpr std::size_t kTag = bootstrap::Sealer::kTagBytes;
+  static constexpr std::size_t kTag = link::Sealer::kTagBytes;
   // What a sealed frame has besides its bytes.
   struct Seals {
     std::array<std::byte, sizeof(Header) + kTag> head;
@@ -168,11 +168,11 @@ class Wire {
   Rank peer_;
   Splicer* splicer_;
   bool shared_ = false;
-  messages::Blocks* const sealed_;                    // null: frames are not sealed
-  messages::Blocks* const journal_;                   // null: frames are forgotten when they are sent
-  std::optional<bootstrap::Sealer> sealer_, opener_;  // of frames out and in, once it is attached
-  std::unique_ptr<Pipe> pipe_;                        // while it holds a part of the next frame
-  bootstrap::UniqueFd fd_;
+  messages::Blocks* const sealed_;               // null: frames are not sealed
+  messages::Blocks* const journal_;              // null: frames are forgotten when they are sent
+  std::optional<link::Sealer> sealer_, opener_;  // of frames out and in, once it is attached
+  std::unique_ptr<Pipe> pipe_;                   // while it holds a part of the next frame
+  UniqueFd fd_;
   bool ended_ = false, closed_ = false, frozen_ = false;
   std::string end_reason_;
 

@@ -16,8 +16,7 @@
 namespace weft::net::tcp {
 namespace {
 
-using bootstrap::Handshake;
-using bootstrap::UniqueFd;
+using link::Handshake;
 
 struct Sink final : Receiver {
   std::byte* place(Rank, ContextId, const Frame&) override { return memory.data(); }
@@ -32,23 +31,23 @@ struct Sink final : Receiver {
 };
 
 std::pair<UniqueFd, UniqueFd> connected() {
-  UniqueFd listener = bootstrap::listen_on(bootstrap::loopback()).value();
-  UniqueFd one = bootstrap::start_connect(bootstrap::local_address(listener.get())).value();
+  UniqueFd listener = link::listen_on(link::loopback()).value();
+  UniqueFd one = link::start_connect(link::local_address(listener.get())).value();
   for (;;)
-    if (UniqueFd other = bootstrap::accept_from(listener.get()).value(); other.open())
+    if (UniqueFd other = link::accept_from(listener.get()).value(); other.open())
       return {std::move(one), std::move(other)};
 }
 
 // Messages of one MiB in frames of this many bytes, from one wire to the other, in one thread.
-void wire(benchmark::State& state, bootstrap::Protection protection, bool aes) {
+void wire(benchmark::State& state, link::Protection protection, bool aes) {
   const auto frame = static_cast<std::uint32_t>(state.range(0));
   constexpr std::uint32_t kMessage = 1 << 20;
   messages::Blocks blocks{messages::kSlotBytes};
-  const bool sealed = protection != bootstrap::Protection::kOff;
+  const bool sealed = protection != link::Protection::kOff;
   Wire from(1, nullptr, sealed ? &blocks : nullptr), to(0, nullptr, sealed ? &blocks : nullptr);
   auto [one, other] = connected();
   if (sealed) {
-    Handshake opener(Handshake::Role::kOpener, {1}, {.purpose = bootstrap::kData});
+    Handshake opener(Handshake::Role::kOpener, {1}, {.purpose = link::kData});
     Handshake acceptor(Handshake::Role::kAcceptor, {1});
     while (opener.advance(one.get()) == Handshake::State::kRunning) {
       acceptor.advance(other.get());
@@ -95,7 +94,7 @@ void openssl(benchmark::State& state, bool encrypts, bool aes) {
   state.SetBytesProcessed(state.iterations() * kMessage);
 }
 
-using enum bootstrap::Protection;
+using enum link::Protection;
 BENCHMARK_CAPTURE(wire, plain, kOff, true)->Arg(4096)->Arg(65536)->Arg(131072);
 BENCHMARK_CAPTURE(wire, mac_aes, kMac, true)->Arg(4096)->Arg(65536)->Arg(131072);
 BENCHMARK_CAPTURE(wire, encrypt_aes, kEncrypt, true)->Arg(4096)->Arg(65536)->Arg(131072);

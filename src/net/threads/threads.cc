@@ -8,7 +8,11 @@
 #include <map>
 #include <mutex>
 
+#include "exec/fabric/real.h"
+
 namespace weft::net::threads {
+
+static_assert(fabric::RealWorld<World> && fabric::LoadsPeers<World>);
 
 class Room {
  public:

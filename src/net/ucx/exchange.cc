@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -27,7 +26,7 @@ T value_at(const std::vector<std::byte>& from, std::size_t at) {
 
 }  // namespace
 
-Exchange::Exchange(bootstrap::UniqueFd fd, std::span<const std::byte> own_address) : fd_(std::move(fd)) {
+Exchange::Exchange(UniqueFd fd, std::span<const std::byte> own_address) : fd_(std::move(fd)) {
   const auto length = static_cast<Length>(own_address.size());
   append(to_say_, std::as_bytes(std::span(&length, 1)));
   append(to_say_, own_address);
@@ -53,17 +52,17 @@ std::size_t Exchange::expected() const {
   return end_of_address() + sizeof(LastWord) - heard_.size();
 }
 
-std::size_t Exchange::outcome(ssize_t moved) {
-  if (moved > 0) return static_cast<std::size_t>(moved);
-  if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return 0;
-  problem_ = moved == 0 ? "its connection was closed" : fmt::format("its connection broke: {}", std::strerror(errno));
-  return 0;
+std::size_t Exchange::outcome(const link::Moved& moved) {
+  if (moved.over)
+    problem_ = moved.error == 0 ? "its connection was closed"
+                                : fmt::format("its connection broke: {}", std::strerror(moved.error));
+  return moved.bytes;
 }
 
 void Exchange::advance() {
   while (!problem_ && said_ < to_say_.size()) {
     const std::size_t left = to_say_.size() - said_;
-    const std::size_t moved = outcome(send(fd_.get(), &to_say_[said_], left, MSG_NOSIGNAL | MSG_DONTWAIT));
+    const std::size_t moved = outcome(link::send_now(fd_.get(), &to_say_[said_], left));
     if (moved == 0) break;
     said_ += moved;
   }
@@ -72,7 +71,7 @@ void Exchange::advance() {
   problem_.reset();
   std::byte buffer[1024];
   while (!problem_ && expected() > 0) {  // a word that has come is to be taken first
-    const std::size_t moved = outcome(recv(fd_.get(), buffer, std::min(expected(), sizeof buffer), MSG_DONTWAIT));
+    const std::size_t moved = outcome(link::receive_now(fd_.get(), buffer, std::min(expected(), sizeof buffer)));
     if (moved == 0) return;
     heard_.insert(heard_.end(), buffer, buffer + moved);
     if (heard_.size() == sizeof(Length) && (end_of_address() == sizeof(Length) || end_of_address() > kLongest))

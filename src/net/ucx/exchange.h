@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "net/bootstrap/socket.h"
+#include "net/link/bytes.h"
+#include "net/link/socket.h"
 
 namespace weft::net::ucx {
 
@@ -22,7 +23,7 @@ struct LastWord {
 // other than what is sent through UCX. Thread: one at a time. Owns: the socket.
 class Exchange {
  public:
-  Exchange(bootstrap::UniqueFd fd, std::span<const std::byte> own_address);
+  Exchange(UniqueFd fd, std::span<const std::byte> own_address);
 
   int fd() const { return fd_.get(); }
   // Moves on as far as the socket allows.
@@ -47,9 +48,9 @@ class Exchange {
   // How many more bytes the peer may have to say next; 0: none.
   std::size_t expected() const;
   // Bytes moved; 0: would block, or there is a problem.
-  std::size_t outcome(ssize_t moved);
+  std::size_t outcome(const link::Moved& moved);
 
-  bootstrap::UniqueFd fd_;
+  UniqueFd fd_;
   std::vector<std::byte> to_say_, heard_;
   std::size_t said_ = 0;
   std::optional<std::string> problem_;

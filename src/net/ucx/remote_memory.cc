@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/check.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/socket.h"
 #include "net/ucx/context.h"
 
 namespace weft::net::ucx {
@@ -97,7 +97,7 @@ class Memory final : public RemoteMemory {
   std::vector<ucp_mem_h> shared_;
   std::vector<Peer> peers_;
   std::vector<std::byte> card_;
-  bootstrap::UniqueFd wake_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  UniqueFd wake_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::jthread thread_;
 };
 

@@ -41,9 +41,9 @@ Worker::Worker(WorkerHandle worker, Rank rank, std::vector<bool> near, std::chro
   epoll_ctl(epoll_, EPOLL_CTL_ADD, worker_->event_descriptor(), &event);
 }
 
-void Worker::attach(Rank peer, int, bootstrap::UniqueFd fd, const bootstrap::Handshake&) {
+void Worker::attach(Rank peer, int, UniqueFd fd, const link::Handshake&) {
   Link& l = link(peer);
-  bootstrap::end_when_cut(fd.get(), timeout_);
+  link::end_when_cut(fd.get(), timeout_);
   epoll_event event{.events = EPOLLIN, .data = {.ptr = &l}};
   if (epoll_ctl(epoll_, EPOLL_CTL_MOD, fd.get(), &event) != 0) epoll_ctl(epoll_, EPOLL_CTL_ADD, fd.get(), &event);
   l.exchange = std::make_unique<Exchange>(std::move(fd), worker_->address());
@@ -361,7 +361,7 @@ void Worker::leave(Clock::duration longest) {
   progress_until(
       [&] {
         return std::all_of(known_.begin(), known_.end(),
-                           [&](Rank r) { return bootstrap::delivered(link(r).exchange->fd()); });
+                           [&](Rank r) { return link::delivered(link(r).exchange->fd()); });
       },
       deadline);
   const bool flushed = !frozen_ && worker_->flush(deadline, [this] { pump_all(); });

@@ -29,7 +29,7 @@ class Worker final : public messages::Carrier {
          messages::Receiver& receiver, int epoll);
 
   int lanes() const override { return 1; }
-  void attach(Rank peer, int lane, bootstrap::UniqueFd fd, const bootstrap::Handshake& greeting) override;
+  void attach(Rank peer, int lane, UniqueFd fd, const link::Handshake& greeting) override;
   bool attached(Rank peer, int) const override { return links_[static_cast<std::size_t>(peer)].exchange != nullptr; }
   void send(const Route& route, const Frame& frame, const std::byte* payload, const Block& block,
             bool more_follows) override;

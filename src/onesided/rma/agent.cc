@@ -6,8 +6,8 @@ using pgas::AtomicOp;
 using pgas::Place;
 
 Result<std::shared_ptr<Agent>> Agent::open(const pgas::Space& space, std::unique_ptr<Server> server,
-                                           const std::vector<bootstrap::Address>& peers, const bootstrap::Key& key,
-                                           const bootstrap::Sealing& sealing, std::chrono::milliseconds timeout) {
+                                           const std::vector<link::Address>& peers, const link::Key& key,
+                                           const link::Sealing& sealing, std::chrono::milliseconds timeout) {
   std::shared_ptr<Agent> agent(new Agent(space, std::move(server), peers.size()));
   for (Rank r = 0; r < space.ranks(); ++r)
     if (r != space.rank())

@@ -12,8 +12,8 @@ class Agent final : public pgas::Agent {
  public:
   // `peers`: by rank, where their servers listen. `server` has begun to serve. Errors: of Line::open.
   static Result<std::shared_ptr<Agent>> open(const pgas::Space& space, std::unique_ptr<Server> server,
-                                             const std::vector<bootstrap::Address>& peers, const bootstrap::Key& key,
-                                             const bootstrap::Sealing& sealing, std::chrono::milliseconds timeout);
+                                             const std::vector<link::Address>& peers, const link::Key& key,
+                                             const link::Sealing& sealing, std::chrono::milliseconds timeout);
 
   void put(Rank peer, pgas::Place to, std::span<const std::byte> from) override;
   void get(Rank peer, pgas::Place from, std::span<std::byte> to) override;

@@ -1,13 +1,11 @@
 #include "onesided/rma/connection.h"
 
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
+#include "net/link/bytes.h"
 #include "onesided/pgas/remote.h"
 #include "onesided/rma/record.h"
 
@@ -25,45 +23,20 @@ Word apply(pgas::AtomicOp op, std::byte* at, Word operand, Word compare) {
 
 }  // namespace
 
-Server::Connection::Connection(bootstrap::UniqueFd fd, const bootstrap::Key& key, const bootstrap::Sealing& sealing,
-                               const pgas::Space& space, Rank ranks)
-    : fd_(std::move(fd)), sealing_(sealing), space_(space), ranks_(ranks) {
-  handshake_.emplace(bootstrap::Handshake::Role::kAcceptor, key);
-  const int on = 1;
-  setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+Server::Connection::Connection(UniqueFd fd, const link::Handshake& greeting, const link::Sealing& sealing,
+                               const pgas::Space& space, std::atomic<bool>& left)
+    : fd_(std::move(fd)), space_(space), peer_(greeting.claim().from), left_(left) {
+  if (!sealing.on()) return;
+  sealer_.emplace(sealing, greeting.session_key(), link::Sealer::Side::kAcceptor, true);
+  opener_.emplace(sealing, greeting.session_key(), link::Sealer::Side::kOpener, false);
 }
 
 void Server::Connection::advance() {
-  if (is_stranger()) greet();
-  while (open() && !is_stranger()) {
+  while (open()) {
     if (sends() && !send_answer()) return;
     work();
     if (sends()) continue;
     if (!receive()) return;
-  }
-}
-
-// Strangers have five seconds.
-void Server::Connection::greet() {
-  using State = bootstrap::Handshake::State;
-  State state = handshake_->advance(fd());
-  if (handshake_->proved() && state == State::kRunning) {
-    const bootstrap::Claim& claim = handshake_->claim();
-    if (claim.purpose == bootstrap::kOneSided && claim.to == space_.rank() && claim.from >= 0 && claim.from < ranks_)
-      handshake_->accept();
-    else
-      handshake_->refuse(bootstrap::kRefusedRanks);
-    state = handshake_->advance(fd());
-  }
-  if (state == State::kDone) {
-    peer_ = handshake_->claim().from;
-    if (sealing_.on()) {
-      sealer_.emplace(sealing_, handshake_->session_key(), bootstrap::Sealer::Side::kAcceptor, true);
-      opener_.emplace(sealing_, handshake_->session_key(), bootstrap::Sealer::Side::kOpener, false);
-    }
-    handshake_.reset();
-  } else if (state == State::kFailed || std::chrono::steady_clock::now() - since_ > std::chrono::seconds(5)) {
-    close();
   }
 }
 
@@ -78,16 +51,12 @@ bool Server::Connection::send_answer() {
       record_sent_ = 0;
     }
     const auto next = sealer_ ? std::span<const std::byte>(record_).subspan(record_sent_) : answer_;
-    const ssize_t n = send(fd(), next.data(), next.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return false;
-    if (n < 0) {
-      close();
-      return false;
-    }
+    const link::Moved moved = link::send_now(fd_.get(), next.data(), next.size());
+    if (moved.over) close();
+    if (moved.bytes == 0) return false;
     if (!sealer_) {
-      answer_ = answer_.subspan(static_cast<std::size_t>(n));
-    } else if ((record_sent_ += static_cast<std::size_t>(n)) == record_.size()) {
+      answer_ = answer_.subspan(moved.bytes);
+    } else if ((record_sent_ += moved.bytes) == record_.size()) {
       record_.clear();
     }
   }
@@ -104,20 +73,13 @@ bool Server::Connection::receive() {
     begin_ = 0;
   }
   const std::span<std::byte> into = direct ? landing_ : std::span(buffer_).subspan(end_);
-  for (;;) {
-    const ssize_t n = recv(fd(), into.data(), into.size(), MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return false;
-    if (n <= 0) {
-      close();
-      return false;
-    }
-    if (direct)
-      landing_ = landing_.subspan(static_cast<std::size_t>(n));
-    else
-      end_ += static_cast<std::size_t>(n);
-    return true;
-  }
+  const link::Moved moved = link::receive_now(fd_.get(), into.data(), into.size());
+  if (moved.over) close();
+  if (direct)
+    landing_ = landing_.subspan(moved.bytes);
+  else
+    end_ += moved.bytes;
+  return moved.bytes > 0;
 }
 
 void Server::Connection::open_next(std::size_t bytes) {

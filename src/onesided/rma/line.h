@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "base/units.h"
-#include "net/bootstrap/seal.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/bytes.h"
+#include "net/link/seal.h"
+#include "net/link/socket.h"
 #include "onesided/rma/message.h"
 
 namespace weft::net::rma {
@@ -18,8 +19,8 @@ namespace weft::net::rma {
 class Line {
  public:
   // Connects and proves to know `key`. Errors: kPeerDied, kTimeout, kNoResources.
-  Status open(const bootstrap::Address& peer, const bootstrap::Key& key, const bootstrap::Sealing& sealing, Rank self,
-              Rank to, std::chrono::milliseconds timeout);
+  Status open(const link::Address& peer, const link::Key& key, const link::Sealing& sealing, Rank self, Rank to,
+              std::chrono::milliseconds timeout);
 
   // Errors of all: kPeerDied; kAborted: an answer was changed on its way. An empty `answer` waits for none.
   Status ask(const Request& request, std::span<const std::byte> payload, std::span<std::byte> answer);
@@ -30,16 +31,15 @@ class Line {
 
  private:
   Status send(const Request& request, std::span<const std::byte> payload);
-  Status send_parts(std::span<const std::byte> first, std::span<const std::byte> second);
   Status receive(std::span<std::byte> into);
-  Status receive_plain(std::span<std::byte> into);
+  Status check(link::Outcome outcome) const;
 
   std::mutex mutex_;
-  bootstrap::UniqueFd fd_;  // constant after open
+  UniqueFd fd_;  // constant after open
   Rank peer_ = -1;
-  std::optional<bootstrap::Sealer> sealer_, opener_;  // guarded by mutex_; null: the line is not sealed
-  std::vector<std::byte> record_;                     // guarded by mutex_
-  bool unacknowledged_ = false;                       // guarded by mutex_
+  std::optional<link::Sealer> sealer_, opener_;  // guarded by mutex_; null: the line is not sealed
+  std::vector<std::byte> record_;                // guarded by mutex_
+  bool unacknowledged_ = false;                  // guarded by mutex_
 };
 
 }  // namespace weft::net::rma

@@ -1,13 +1,10 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
-#include <thread>
 #include <vector>
 
-#include "net/bootstrap/handshake.h"
-#include "net/bootstrap/seal.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/loop.h"
+#include "net/link/seal.h"
 #include "onesided/pgas/space.h"
 
 namespace weft::net::rma {
@@ -17,14 +14,11 @@ namespace weft::net::rma {
 class Server {
  public:
   // Listens at this address, at one of `ports`. A link that is cut ends its connection after about `cut`. Errors: see
-  // bootstrap::listen_on.
-  static Result<std::unique_ptr<Server>> open(const bootstrap::Address& at, const bootstrap::Key& key,
-                                              const bootstrap::Sealing& sealing, Rank ranks,
-                                              bootstrap::Ports ports = {},
+  // link::listen_on.
+  static Result<std::unique_ptr<Server>> open(const link::Address& at, const link::Key& key,
+                                              const link::Sealing& sealing, Rank ranks, link::Ports ports = {},
                                               std::chrono::milliseconds cut = std::chrono::seconds(30));
-  ~Server();
-
-  bootstrap::Address address() const { return bootstrap::local_address(listener_.get()); }
+  link::Address address() const { return address_; }
   // Executes requests from here on; until then nobody is answered. `space` must outlive the server.
   void serve(const pgas::Space& space);
   // Has this rank's connection been closed?
@@ -32,18 +26,14 @@ class Server {
 
  private:
   class Connection;
-  Server(bootstrap::UniqueFd listener, const bootstrap::Key& key, const bootstrap::Sealing& sealing, Rank ranks,
-         std::chrono::milliseconds cut);
-  void run();
+  Server(const link::Key& key, const link::Sealing& sealing, Rank ranks, std::chrono::milliseconds cut);
+  bool welcomes(const link::Claim& claim) const;
 
-  bootstrap::UniqueFd listener_;
-  bootstrap::Key key_;
-  bootstrap::Sealing sealing_;
-  const std::chrono::milliseconds cut_;
+  link::Address address_;
+  link::Sealing sealing_;
   std::vector<std::atomic<bool>> left_;
-  const pgas::Space* space_ = nullptr;  // constant while the thread runs
-  bootstrap::UniqueFd stop_;            // an eventfd: readable when the thread shall end
-  std::thread thread_;
+  const pgas::Space* space_ = nullptr;  // constant while the loop runs
+  link::Loop loop_;
 };
 
 }  // namespace weft::net::rma

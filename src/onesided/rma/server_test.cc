@@ -24,16 +24,16 @@ std::ptrdiff_t descriptors() {
 
 TEST(Server, SilentConnectionsTakeFewDescriptorsAndKeepNoPeerOut) {
   constexpr int kStrangers = 300;
-  const bootstrap::Key key{1, 2, 3};
-  auto server = Server::open(bootstrap::loopback(), key, {}, 2).value();
+  const link::Key key{1, 2, 3};
+  auto server = Server::open(link::loopback(), key, {}, 2).value();
   std::vector<std::byte> memory(4096);
   pgas::Space space(0, 2);
   space.add({.own = memory.data(), .bytes = 4096, .mapped = {memory.data(), nullptr}});
   server->serve(space);
   const auto before = descriptors();
-  std::vector<bootstrap::UniqueFd> strangers;
+  std::vector<UniqueFd> strangers;
   for (int i = 0; i < kStrangers; ++i) {
-    strangers.push_back(bootstrap::start_connect(server->address()).value());
+    strangers.push_back(link::start_connect(server->address()).value());
     pollfd connected{strangers.back().get(), POLLOUT, 0};
     poll(&connected, 1, 1000);
   }
@@ -46,7 +46,7 @@ TEST(Server, SilentConnectionsTakeFewDescriptorsAndKeepNoPeerOut) {
 
 // Takes the loopback of a network namespace of this process down: from then on nothing arrives, and nothing is reset.
 bool set_loopback(bool up) {
-  const bootstrap::UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const UniqueFd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
   std::strcpy(request.ifr_name, "lo");
   if (ioctl(fd.get(), SIOCGIFFLAGS, &request) != 0) return false;
@@ -58,8 +58,8 @@ bool set_loopback(bool up) {
 int ends_that_notice_a_cut_link() {
   using namespace std::chrono_literals;
   if (unshare(CLONE_NEWNET) != 0 || !set_loopback(true)) return 77;
-  const bootstrap::Key key{1, 2, 3};
-  auto server = Server::open(bootstrap::loopback(), key, {}, 2, {}, 2s).value();
+  const link::Key key{1, 2, 3};
+  auto server = Server::open(link::loopback(), key, {}, 2, {}, 2s).value();
   std::vector<std::byte> memory(4096), back(64);
   pgas::Space space(0, 2);
   space.add({.own = memory.data(), .bytes = 4096, .mapped = {memory.data(), nullptr}});
@@ -94,13 +94,13 @@ TEST(Line, ALinkThatIsCutWithoutAResetEndsBothEndsOfAConnection) {
 // Passes on what a line and a server send each other, and changes one byte in one direction behind the greetings.
 class Relay {
  public:
-  Relay(const bootstrap::Address& server, bool of_answers, std::size_t at) {
-    listener_ = bootstrap::listen_on(bootstrap::loopback()).value();
+  Relay(const link::Address& server, bool of_answers, std::size_t at) {
+    listener_ = link::listen_on(link::loopback()).value();
     thread_ = std::thread([this, server, of_answers, at] {
       pollfd comes{listener_.get(), POLLIN, 0};
       poll(&comes, 1, 60000);
-      const auto asker = bootstrap::accept_from(listener_.get()).value();
-      const auto served = bootstrap::start_connect(server).value();
+      const auto asker = link::accept_from(listener_.get()).value();
+      const auto served = link::start_connect(server).value();
       pollfd ready[2] = {{served.get(), POLLOUT, 0}, {}};
       poll(ready, 1, 60000);
       std::size_t passed[2] = {0, 0};
@@ -117,7 +117,7 @@ class Relay {
             open = false;
             continue;
           }
-          constexpr std::size_t kGreetings = 2 * sizeof(bootstrap::Greeting);
+          constexpr std::size_t kGreetings = 2 * sizeof(link::Greeting);
           const std::size_t wanted = kGreetings + at;
           if (from == (of_answers ? 1 : 0) && passed[from] <= wanted &&
               wanted < passed[from] + static_cast<std::size_t>(n))
@@ -135,22 +135,22 @@ class Relay {
     });
   }
   ~Relay() { thread_.join(); }
-  bootstrap::Address address() const { return bootstrap::local_address(listener_.get()); }
+  link::Address address() const { return link::local_address(listener_.get()); }
 
  private:
-  bootstrap::UniqueFd listener_;
+  UniqueFd listener_;
   std::thread thread_;
 };
 
-class Sealed : public testing::TestWithParam<bootstrap::Protection> {
+class Sealed : public testing::TestWithParam<link::Protection> {
  protected:
   static constexpr Bytes kBytes = 200'000;  // several records, and a shorter last one
 
   // What a line through a relay that changes this byte gets of what it has put.
   Status put_and_get(bool of_answers, std::size_t at) {
-    const bootstrap::Key key{1, 2, 3};
-    const bootstrap::Sealing sealing{.protection = GetParam()};
-    auto server = Server::open(bootstrap::loopback(), key, sealing, 2).value();
+    const link::Key key{1, 2, 3};
+    const link::Sealing sealing{.protection = GetParam()};
+    auto server = Server::open(link::loopback(), key, sealing, 2).value();
     std::vector<std::byte> memory(kBytes), from(kBytes), back(kBytes);
     for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + i / 256);
     pgas::Space space(0, 2);
@@ -200,8 +200,8 @@ TEST_P(Sealed, ARequestThatWasChangedEndsTheProcessThatServesWithOneLine) {
     EXPECT_DEATH((void)put_and_get(false, at), "what came from PE 1 was changed on its way") << at;
 }
 
-INSTANTIATE_TEST_SUITE_P(Lines, Sealed, testing::Values(bootstrap::Protection::kMac, bootstrap::Protection::kEncrypt),
-                         [](const auto& i) { return bootstrap::word(i.param); });
+INSTANTIATE_TEST_SUITE_P(Lines, Sealed, testing::Values(link::Protection::kMac, link::Protection::kEncrypt),
+                         [](const auto& i) { return link::word(i.param); });
 
 }  // namespace
 }  // namespace weft::net::rma

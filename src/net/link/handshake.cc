@@ -1,13 +1,13 @@
-#include "net/bootstrap/handshake.h"
+#include "net/link/handshake.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
 
 #include <bit>
-#include <cerrno>
 #include <cstring>
 
-namespace weft::net::bootstrap {
+#include "net/link/bytes.h"
+
+namespace weft::net::link {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "greetings and frames are little-endian");
@@ -60,26 +60,27 @@ void Handshake::refuse(std::uint32_t reason) {
   last_is_out_ = true;
 }
 
+void Handshake::end(int error) {
+  broke_ = true;
+  fail(error == 0 ? "the connection was closed" : fmt::format("the connection broke: {}", std::strerror(error)));
+}
+
 bool Handshake::send_out(int fd) {
   while (sent_ < sizeof out_) {
-    const ssize_t n =
-        send(fd, reinterpret_cast<const char*>(&out_) + sent_, sizeof out_ - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN)) return false;
-    if (n <= 0) return broke_ = true, fail(fmt::format("the connection broke: {}", std::strerror(errno))), false;
-    sent_ += static_cast<std::size_t>(n);
+    const Moved moved = send_now(fd, reinterpret_cast<const char*>(&out_) + sent_, sizeof out_ - sent_);
+    if (moved.over) end(moved.error);
+    if (moved.bytes == 0) return false;
+    sent_ += moved.bytes;
   }
   return true;
 }
 
 bool Handshake::receive(int fd) {
   while (got_ < sizeof in_) {
-    const ssize_t n = recv(fd, reinterpret_cast<char*>(&in_) + got_, sizeof in_ - got_, MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-    if (n < 0) return broke_ = true, fail(fmt::format("the connection broke: {}", std::strerror(errno))), false;
-    if (n == 0) return broke_ = true, fail("the connection was closed"), false;
-    got_ += static_cast<std::size_t>(n);
+    const Moved moved = receive_now(fd, reinterpret_cast<char*>(&in_) + got_, sizeof in_ - got_);
+    if (moved.over) end(moved.error);
+    if (moved.bytes == 0) return false;
+    got_ += moved.bytes;
     const std::size_t known = std::min(got_, in_.magic.size());
     if (std::memcmp(in_.magic.data(), Greeting::kMagic.data(), known) != 0)
       return fail("it does not speak weft"), false;
@@ -141,4 +142,4 @@ void Handshake::take(const Greeting& got) {
   fail("its greeting is out of turn");
 }
 
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "net/bootstrap/socket.h"
+#include "net/link/socket.h"
 
 // Which of this machine's network interfaces the ranks use.
-namespace weft::net::bootstrap {
+namespace weft::net::link {
 
 // An interface that is up, with one of its addresses; the port is 0.
 struct Interface {
@@ -52,4 +52,4 @@ std::string text_of_route(int fd);
 // For the log: every interface with its address, and why it is used or not. `wanted`: WEFT_IFACE, or empty.
 std::vector<std::string> describe_interfaces(const std::string& wanted, const std::vector<Address>& used);
 
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

@@ -1,4 +1,4 @@
-#include "net/bootstrap/interfaces.h"
+#include "net/link/interfaces.h"
 
 #include <fnmatch.h>
 #include <ifaddrs.h>
@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 
-namespace weft::net::bootstrap {
+namespace weft::net::link {
 namespace {
 
 bool in_subnet(const Address& address, const Address& subnet, int bits) {
@@ -212,4 +212,4 @@ std::vector<std::string> describe_interfaces(const std::string& wanted, const st
   return lines;
 }
 
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

@@ -1,4 +1,4 @@
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -9,7 +9,13 @@
 
 #include "base/check.h"
 
-namespace weft::net::bootstrap {
+namespace weft::net::link {
+
+std::string hexadecimal(std::span<const std::uint8_t> bytes) {
+  std::string text;
+  for (const std::uint8_t b : bytes) text += fmt::format("{:02x}", b);
+  return text;
+}
 
 void fill_random(std::span<std::uint8_t> bytes) {
   WEFT_ASSERT(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1, "no random bytes");
@@ -34,4 +40,4 @@ Digest mac(const Key& key, std::initializer_list<std::span<const std::uint8_t>> 
 
 bool equal(const Digest& a, const Digest& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
 
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

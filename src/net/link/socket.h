@@ -11,9 +11,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 
-namespace weft::net::bootstrap {
-
-using weft::UniqueFd;
+namespace weft::net::link {
 
 // An IPv4 or IPv6 address with a port. A value of fixed size, as it stands in unique ids and records.
 struct Address {
@@ -35,6 +33,8 @@ socklen_t to_sockaddr(const Address& address, sockaddr_storage& to);
 
 // "host:port", "[v6]:port"; a name is looked up. Errors (bad input): names `what` and the text.
 Result<Address> parse_address(const std::string& what, const std::string& text);
+// The same of a listener: port 0 is any that is free.
+Result<Address> parse_listener(const std::string& what, const std::string& text);
 Result<Address> resolve(const std::string& what, const std::string& host, std::uint16_t port);
 
 // An address without a port. False: the text is none.
@@ -68,4 +68,4 @@ Result<UniqueFd> accept_from(int listener);  // not open(): nobody there
 // What a failed call means where descriptors may be short.
 tl::unexpected<Error> socket_failure(const char* call, const std::string& where, int error);
 
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

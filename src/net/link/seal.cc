@@ -1,4 +1,4 @@
-#include "net/bootstrap/seal.h"
+#include "net/link/seal.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -14,7 +14,7 @@
 #include <sys/auxv.h>
 #endif
 
-namespace weft::net::bootstrap {
+namespace weft::net::link {
 namespace {
 
 constexpr std::uint64_t kRecordsPerKey = std::uint64_t{1} << 20;
@@ -99,4 +99,4 @@ bool Sealer::end(const std::byte* tag) {
   return EVP_CipherFinal_ex(context_, rest, &done) == 1;
 }
 
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

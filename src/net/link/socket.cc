@@ -1,4 +1,4 @@
-#include "net/bootstrap/socket.h"
+#include "net/link/socket.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -16,9 +16,9 @@
 #include <string_view>
 
 #include "base/text.h"
-#include "net/bootstrap/interfaces.h"
+#include "net/link/interfaces.h"
 
-namespace weft::net::bootstrap {
+namespace weft::net::link {
 namespace {
 
 constexpr int kSilentSeconds = 10;
@@ -135,14 +135,21 @@ Result<Address> resolve(const std::string& what, const std::string& host, std::u
   return a;
 }
 
-Result<Address> parse_address(const std::string& what, const std::string& text) {
+namespace {
+
+Result<Address> parse(const std::string& what, const std::string& text, std::int64_t first_port) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) return bad_input("{}: '{}' is not HOST:PORT", what, text);
-  WEFT_TRY(const auto port, parse_integer(what + ": port", text.substr(colon + 1), 1, 65535));
+  WEFT_TRY(const auto port, parse_integer(what + ": port", text.substr(colon + 1), first_port, 65535));
   std::string host = text.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   return resolve(what, host, static_cast<std::uint16_t>(port));
 }
+
+}  // namespace
+
+Result<Address> parse_address(const std::string& what, const std::string& text) { return parse(what, text, 1); }
+Result<Address> parse_listener(const std::string& what, const std::string& text) { return parse(what, text, 0); }
 
 Address loopback() {
   Address a;
@@ -278,4 +285,4 @@ Result<UniqueFd> accept_from(int listener) {
   return fd;
 }
 
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

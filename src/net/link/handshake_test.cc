@@ -1,14 +1,14 @@
-#include "net/bootstrap/handshake.h"
+#include "net/link/handshake.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
 #include <random>
 
-#include "net/bootstrap/dial.h"
-#include "net/bootstrap/socket.h"
+#include "net/link/dial.h"
+#include "net/link/socket.h"
 
-namespace weft::net::bootstrap {
+namespace weft::net::link {
 namespace {
 
 struct Connection {
@@ -107,4 +107,4 @@ TEST(Dialling, APortWhereNobodyListensIsAnErrorAtOnce) {
 }
 
 }  // namespace
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "base/result.h"
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 
 struct evp_cipher_ctx_st;
 
 // Sealers protect the bytes that ranks send over TCP after the greeting (WEFT_SECURE, decision 0167).
-namespace weft::net::bootstrap {
+namespace weft::net::link {
 
 enum class Protection : std::uint8_t { kOff = 0, kMac = 1, kEncrypt = 2 };
 
@@ -71,4 +71,4 @@ class Sealer {
   std::uint64_t record_ = 0;  // of this key
 };
 
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-namespace weft::transfer {
+namespace weft::net::link {
 
 // Bytes that wait to be sent, in order, in memory that is not cleared before it is filled.
 class Outbox {
@@ -46,4 +46,4 @@ class Outbox {
   std::size_t capacity_ = 4096, sent_ = 0, end_ = 0;
 };
 
-}  // namespace weft::transfer
+}  // namespace weft::net::link

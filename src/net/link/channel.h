@@ -5,13 +5,13 @@
 #include <memory>
 #include <vector>
 
-#include "move/transfer/outbox.h"
-#include "net/bootstrap/socket.h"
-#include "net/ucx/byte_stream.h"
+#include "net/link/bytes.h"
+#include "net/link/outbox.h"
+#include "net/link/socket.h"
 
-namespace weft::transfer {
+namespace weft::net::link {
 
-// A channel carries the bytes of a connection between two agents: in order, both ways. Nothing here blocks.
+// A channel carries the bytes of a connection between two processes: in order, both ways. Nothing here blocks.
 // Thread: one at a time.
 class Channel {
  public:
@@ -27,9 +27,17 @@ class Channel {
   virtual bool watch(std::vector<pollfd>& list, bool reads, bool writes) = 0;
 };
 
-// Owns: the socket.
-std::unique_ptr<Channel> over_socket(net::bootstrap::UniqueFd socket);
-// `socket`: between the same two processes; nothing comes over it any more, but it says when the peer ends.
-std::unique_ptr<Channel> over_ucx(std::unique_ptr<Channel> socket, std::unique_ptr<net::ucx::ByteStream> stream);
+// A channel's bytes, as Framed takes them; `why`: the error of their end.
+inline auto receiver(Channel& channel, Status& why) {
+  return [&channel, &why](std::byte* into, std::size_t bytes) -> Moved {
+    auto came = channel.receive(into, bytes);
+    if (came) return {.bytes = *came};
+    why = tl::make_unexpected(std::move(came.error()));
+    return {.over = true};
+  };
+}
 
-}  // namespace weft::transfer
+// Owns: the socket.
+std::unique_ptr<Channel> over_socket(UniqueFd socket);
+
+}  // namespace weft::net::link

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "net/bootstrap/key.h"
+#include "net/link/key.h"
 
-namespace weft::net::bootstrap {
+namespace weft::net::link {
 
 // The first bytes of every connection between ranks: both sides prove that they know the job's key, bound to fresh
 // random numbers of both, before anything else is read. Four greetings of one fixed size:
@@ -70,6 +70,7 @@ class Handshake {
 
  private:
   void fail(std::string problem);
+  void end(int error);
   bool send_out(int fd);
   bool receive(int fd);
   void take(const Greeting& got);
@@ -90,4 +91,4 @@ class Handshake {
 
 inline constexpr std::uint32_t kRefusedVersion = 1, kRefusedProof = 2, kRefusedDuplicate = 3, kRefusedRanks = 4;
 
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

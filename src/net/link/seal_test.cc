@@ -1,4 +1,4 @@
-#include "net/bootstrap/seal.h"
+#include "net/link/seal.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "net/bootstrap/unique_id.h"
 
-namespace weft::net::bootstrap {
+namespace weft::net::link {
 namespace {
 
 using Side = Sealer::Side;
@@ -70,4 +70,4 @@ INSTANTIATE_TEST_SUITE_P(All, Sealers,
                          [](const auto& i) { return word(i.param.protection) + (i.param.aes ? "Aes" : "ChaCha"); });
 
 }  // namespace
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link
