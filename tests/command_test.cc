@@ -941,6 +941,34 @@ TEST(Reshard, IsCarriedOutHereAndSimulatedAndBadLayoutsAreOneLine) {
   EXPECT_EQ(weft(files + "--on dgx-h100 --check").code, 2);
 }
 
+// q, k, norm and down in float32 for 2 ranks, from 4 that have them in bfloat16.
+TEST(Reshard, ConvertsAndReadsOnlyWhatHasChangedWhereItIsAskedTo) {
+  const std::string corpus = std::string(WEFT_SOURCE) + "/tests/fuzz/corpus/layout/";
+  const std::string from = corpus + "trainer.json", to = corpus + "float32.json";
+  const std::string files = "reshard --from " + from + " --to " + to;
+const Answer other = weft(files);
+EXPECT_EQ(other.code, 2);
+EXPECT_NE(other.err.find("tensor q: has elements of float32"), std::string::npos) << other.err;
+const Answer a = weft(files + " --convert --changed 2% --check --json -");
+ASSERT_EQ(a.code, 0) << a.err;
+const json report = json::parse(a.out), here = report["here"];
+EXPECT_EQ(report["bytes"], 4 * 1024 * 1024 + 2 * 256 * 1024);
+EXPECT_EQ(report["converted_tensors"], 1);
+EXPECT_EQ(here["wrong_bytes"], 0);
+EXPECT_EQ(here["changed"]["wrong_bytes"], 0);
+EXPECT_LT(here["changed"]["bytes"], report["bytes"].get<std::int64_t>() / 4);
+const Answer there = weft(files + " --convert --changed 2% --on dgx-h100 --json -");
+ASSERT_EQ(there.code, 0) << there.err;
+const json simulated = json::parse(there.out)["simulated"];
+EXPECT_LT(simulated["changed"]["time_us"], simulated["time_us"].get<double>());
+for (const std::string bad : {"--changed 0%", "--changed 101%", "--changed 0.01", "--changed x"}) {
+  const Answer b = weft(files + " --convert " + bad);
+  EXPECT_EQ(b.code, 2) << bad;
+  EXPECT_EQ(std::count(b.err.begin(), b.err.end(), '\n'), 1) << b.err;
+}
+EXPECT_EQ(weft("reshard --convert --from " + from + " --to " + from).code, 2);  // nothing to convert
+}
+
 TEST(Command, HasHelpWithExamplesForEveryCommand) {
   for (const char* command :
        {"bench", "explain", "verify", "topo", "catalog", "place", "run", "calibrate", "completion"}) {
