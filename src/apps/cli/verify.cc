@@ -119,8 +119,9 @@ Result<int> run(const Spec& spec) {
     std::int64_t ranks = 0;
     if (!CLI::detail::lexical_cast(spec.ranks, ranks)) return bad_input("--ranks {}: a number is expected", spec.ranks);
     if (spec.in_place || spec.slots != 0 || spec.source.staged || spec.source.root != 0 || spec.source.channel != 0)
-      return bad_input("--active proves every root, in place and not, staged and not: without --root, --in-place, "
-                       "--staged, --slots and --channel");
+      return bad_input(
+          "--active proves every root, in place and not, staged and not: without --root, --in-place, "
+          "--staged, --slots and --channel");
     return verify_masks(spec.source, static_cast<Rank>(std::clamp<std::int64_t>(ranks, 0, INT_MAX)), *spec.active,
                         spec.json);
   }
@@ -132,7 +133,8 @@ Result<int> run(const Spec& spec) {
 }
 
 Result<nlohmann::json> answer(const Spec& spec) {
-  if (spec.all || spec.active) return bad_input("verify --all and --active: only one schedule has an answer without printing");
+  if (spec.all || spec.active)
+    return bad_input("verify --all and --active: only one schedule has an answer without printing");
   WEFT_TRY(const schedule::Document document, load(spec));
   return to_json(spec, document, schedule::prove(document));
 }

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "apps/cli/schedule_source.h"
 #include "apps/cli/common.h"
+#include "apps/cli/schedule_source.h"
 
 namespace weft::cli {
 

@@ -131,17 +131,17 @@ Result<int> verify_masks(const ScheduleSource& source, Rank ranks, const std::st
   Tally tally;
   int algorithms = 0;
   std::string counterexample;
-  for (const schedule::Algorithm& a : collectives::algorithms()) {
-    if (a.collective != collective || (only != nullptr && &a != only) || !counterexample.empty()) continue;
+  for (const schedule::Algorithm* a : collectives::algorithms_for(collective)) {
+    if ((only != nullptr && a != only) || !counterexample.empty()) continue;
     ++algorithms;
     for (const Class& c : classes)
-      if (counterexample = prove_class(a, c, tally); !counterexample.empty()) break;
+      if (counterexample = prove_class(*a, c, tally); !counterexample.empty()) break;
   }
   if (json_file != "-") {
     if (counterexample.empty())
-      fmt::print("proved: {} on {} masks of {} ranks, {} a node, in {} classes: {} algorithms, {} schedules, {} steps\n",
-                 schedule::name(collective), masks, ranks, per_node, classes.size(), algorithms, tally.schedules,
-                 tally.steps);
+      fmt::print(
+          "proved: {} on {} masks of {} ranks, {} a node, in {} classes: {} algorithms, {} schedules, {} steps\n",
+          schedule::name(collective), masks, ranks, per_node, classes.size(), algorithms, tally.schedules, tally.steps);
     else
       fmt::print("counterexample: {}\n", counterexample);
   }
