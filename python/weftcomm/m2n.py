@@ -220,11 +220,12 @@ def _run(comm: Any, src: DistTensor, dst: DistTensor) -> None:
     problem: Exception | None = None
     plan: Plan | None = None
     sender: Sender | None = None
-    agent = Agent(f"m2n-{uuid.uuid4()}", pages=16)
+    name = f"m2n-{uuid.uuid4()}"
+    here, there = Agent(f"{name}-to", pages=16), Agent(f"{name}-from", pages=16)
     try:
         plan = _checked(comm, src, dst)
         if src.is_participating:
-            sender = Sender(plan, comm.rank, agent)
+            sender = Sender(plan, comm.rank, there)
             sender.copy_from({"tensor": src.buffer})
             sender.publish(1)
     except Exception as error:
@@ -234,7 +235,7 @@ def _run(comm: Any, src: DistTensor, dst: DistTensor) -> None:
     addresses = _addresses(comm, sender.address() if sender is not None else None)
     try:
         if dst.is_participating:
-            receiver = Receiver(plan, comm.rank, agent, addresses)
+            receiver = Receiver(plan, comm.rank, here, addresses)
             receiver.pull(1)
             receiver.copy_to({"tensor": dst.buffer})
     except Exception as error:
