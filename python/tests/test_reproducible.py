@@ -101,7 +101,7 @@ def test_processes_and_transports_give_the_bits_of_threads(transport):
     if "run" not in subprocess.run([sys.executable, "-m", "weftcomm", "--help"], capture_output=True, text=True).stdout:
         pytest.skip("the package has no command")
     run = subprocess.run(
-        [sys.executable, "-m", "weftcomm", "run", "-n", str(RANKS), "--no-label", "--transport", transport, sys.executable, str(here)],
+        [sys.executable, "-m", "weftcomm", "run", "-n", str(RANKS), "--transport", transport, sys.executable, str(here)],
         capture_output=True, text=True, timeout=120,
     )
     assert run.returncode == 0, run.stderr[-2000:]
