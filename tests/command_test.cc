@@ -941,6 +941,56 @@ TEST(Reshard, IsCarriedOutHereAndSimulatedAndBadLayoutsAreOneLine) {
   EXPECT_EQ(weft(files + "--on dgx-h100 --check").code, 2);
 }
 
+// Of two nodes of two ranks: a class is the places of the active ranks where nodes have unequally many, else only how
+// many. 1: {1}, {1,1}, {2}, {2,2}; {1,2} and {2,1} with either place of the one.
+TEST(Verify, ProvesMasksOfActiveRanksByClass) {
+  const Answer all = weft("verify all_reduce --ranks 4 --per-node 2 --active all --json -");
+  ASSERT_EQ(all.code, 0) << all.err;
+  const json report = json::parse(all.out);
+  EXPECT_EQ(report["masks"], 15);
+  EXPECT_EQ(report["classes"], 8);
+  EXPECT_EQ(report["proved"], true);
+  const Answer one = weft("verify all_gather --algo ring --ranks 8 --per-node 4 --active 0-2,4-7");
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_NE(one.out.find("1 masks of 8 ranks, 4 a node, in 1 classes: 1 algorithms"), std::string::npos) << one.out;
+  for (const std::string bad :
+       {"all_reduce --active ''", "all_reduce --active ,", "all_reduce --active 8", "all_reduce --active 3-1",
+        "all_reduce --ranks 17 --active all", "all_reduce --active 0 --root 1"}) {
+    const Answer b = weft("verify " + bad);
+    EXPECT_EQ(b.code, 2) << bad;
+    EXPECT_EQ(std::count(b.err.begin(), b.err.end(), '\n'), 1) << b.err;
+  }
+  EXPECT_NE(weft("verify all_reduce --active ''").err.find("a mask without members"), std::string::npos);
+}
+
+// q, k, norm and down in float32 for 2 ranks, from 4 that have them in bfloat16.
+TEST(Reshard, ConvertsAndReadsOnlyWhatHasChangedWhereItIsAskedTo) {
+  const std::string corpus = std::string(WEFT_SOURCE) + "/tests/fuzz/corpus/layout/";
+  const std::string from = corpus + "trainer.json", to = corpus + "float32.json";
+  const std::string files = "reshard --from " + from + " --to " + to;
+  const Answer other = weft(files);
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("tensor q: has elements of float32"), std::string::npos) << other.err;
+  const Answer a = weft(files + " --convert --changed 2% --check --json -");
+  ASSERT_EQ(a.code, 0) << a.err;
+  const json report = json::parse(a.out), here = report["here"];
+  EXPECT_EQ(report["bytes"], 4 * 1024 * 1024 + 2 * 256 * 1024);
+  EXPECT_EQ(report["converted_tensors"], 1);
+  EXPECT_EQ(here["wrong_bytes"], 0);
+  EXPECT_EQ(here["changed"]["wrong_bytes"], 0);
+  EXPECT_LT(here["changed"]["bytes"], report["bytes"].get<std::int64_t>() / 4);
+  const Answer there = weft(files + " --convert --changed 2% --on dgx-h100 --json -");
+  ASSERT_EQ(there.code, 0) << there.err;
+  const json simulated = json::parse(there.out)["simulated"];
+  EXPECT_LT(simulated["changed"]["time_us"], simulated["time_us"].get<double>());
+  for (const std::string bad : {"--changed 0%", "--changed 101%", "--changed 0.01", "--changed x"}) {
+    const Answer b = weft(files + " --convert " + bad);
+    EXPECT_EQ(b.code, 2) << bad;
+    EXPECT_EQ(std::count(b.err.begin(), b.err.end(), '\n'), 1) << b.err;
+  }
+  EXPECT_EQ(weft("reshard --convert --from " + from + " --to " + from).code, 2);  // nothing to convert
+}
+
 TEST(Command, HasHelpWithExamplesForEveryCommand) {
   for (const char* command :
        {"bench", "explain", "verify", "topo", "catalog", "place", "run", "calibrate", "completion"}) {

@@ -87,6 +87,13 @@ TEST_P(PsOfProcesses, NamesTheStoppedRankAndWhoWaitsForIt) {
   ASSERT_FALSE(before.is_null()) << run("ps");
   EXPECT_EQ(before["transport"], GetParam());
   const std::string name = before["job"];
+  const bool sockets = std::string(GetParam()).ends_with("tcp");
+  for (const json& rank : before["ranks"]) {
+    EXPECT_EQ(rank.contains("sockets"), sockets);
+    std::int64_t carried = 0;
+    for (const json& s : rank.value("sockets", json::array())) carried += s["out_bytes"].get<std::int64_t>();
+    EXPECT_EQ(carried > 0, sockets) << rank.dump(1);
+  }
   const pid_t victim = before["ranks"][1]["pid"];
   kill(victim, SIGSTOP);
   json stuck;

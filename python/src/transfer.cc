@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "failed.h"
+#include "weft/stripe.h"
 
 namespace nb = nanobind;
 using namespace std::chrono_literals;
@@ -147,6 +148,30 @@ Request make(const std::shared_ptr<SharedAgent>& shared, bool writes, const Tran
           check(shared->agent.make(writes ? Op::kWrite : Op::kRead, local.prepared, remote.prepared, options), "make")};
 }
 
+// Each source as (name, list, elements, generations, verify, start in us, bytes per us).
+nb::list read_striped(const std::shared_ptr<SharedAgent>& shared, const TransferList& local, std::int64_t block_bytes,
+                      const nb::list& sources, double seconds) {
+  std::vector<transfer::StripeSource> all;
+  for (const nb::handle source : sources) {
+    const auto row = nb::cast<nb::tuple>(source);
+    all.push_back({.name = nb::cast<std::string>(row[0]),
+                   .list = nb::cast<const TransferList&>(row[1]).prepared,
+                   .elements = nb::cast<std::vector<std::int64_t>>(row[2]),
+                   .generations = nb::cast<std::vector<std::uint64_t>>(row[3]),
+                   .verify = nb::cast<bool>(row[4]),
+                   .start_us = nb::cast<double>(row[5]),
+                   .bytes_per_us = nb::cast<double>(row[6])});
+  }
+  Result<std::vector<transfer::StripeShare>> shares = [&] {
+    const nb::gil_scoped_release released;
+    return transfer::read_striped(shared->agent, local.prepared, block_bytes, all, milliseconds(seconds));
+  }();
+  nb::list list;
+  for (const auto& s : check(std::move(shares), "read_striped"))
+    list.append(nb::make_tuple(s.name, s.blocks, s.hedged, s.failed, s.problem));
+  return list;
+}
+
 std::string load(const std::shared_ptr<SharedAgent>& shared, const nb::bytes& metadata) {
   const std::string bytes(view_of(metadata));
   Result<std::string> name = [&] {
@@ -270,7 +295,8 @@ void add_agent(nb::module_& m) {
            nb::arg("verify"))
       .def("notify", [](const Self& s, const std::string& peer,
                         const nb::bytes& bytes) { check(s->agent.notify(peer, view_of(bytes)), "notify"); })
-      .def("notifications", &notifications);
+      .def("notifications", &notifications)
+      .def("read_striped", &read_striped);
 }
 
 }  // namespace

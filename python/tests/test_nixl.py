@@ -107,3 +107,24 @@ def test_serialized_lists_of_a_peer_run_nothing():
     agent = nixl.nixl_agent("careful", nixl.nixl_agent_config())
     with pytest.raises(nixl.nixlInvalidParamError, match="system is no part of a descriptor list"):
         agent.deserialize_descs(pickle.dumps(Evil()))
+
+
+def test_agents_meet_by_torchs_store_where_the_environment_names_one(monkeypatch):
+    distributed = pytest.importorskip("torch.distributed")
+    store = distributed.TCPStore("127.0.0.1", 0, None, True)
+    monkeypatch.setenv("NIXL_TCPSTORE_ENDPOINT", f"127.0.0.1:{store.port}")
+    monkeypatch.setenv("NIXL_TCPSTORE_OP_TIMEOUT_MS", "200")
+    a, b = nixl.nixl_agent("store-a"), nixl.nixl_agent("store-b")
+    b.fetch_remote_metadata("store-a")  # nothing is there yet
+    assert not b.check_remote_metadata("store-a")
+    a.send_local_metadata()
+    b.fetch_remote_metadata("store-a")
+    assert b.check_remote_metadata("store-a")
+    a.invalidate_local_metadata()
+    c = nixl.nixl_agent("store-c")
+    c.fetch_remote_metadata("store-a")
+    assert not c.check_remote_metadata("store-a")
+    for wrong in ("127.0.0.1", ":80", "127.0.0.1:70000", "127.0.0.1:x"):
+        monkeypatch.setenv("NIXL_TCPSTORE_ENDPOINT", wrong)
+        with pytest.raises(nixl.nixlInvalidParamError, match="must be host:port"):
+            nixl.nixl_agent("store-d").send_local_metadata()

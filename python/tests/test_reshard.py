@@ -5,6 +5,8 @@ import io
 import pathlib
 import random
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -159,6 +161,39 @@ def test_dtensors_say_their_mesh_and_placements():
     assert plan.senders == 4
     parts, _ = plan._core.parts("to", 3)
     assert [(name, shape) for name, _, _, shape, _ in parts] == [("w", (3, 4)), ("step", (3,))]
+
+
+def test_torchs_dtensors_go_in_and_out_as_full_tensor_says(tmp_path):
+    pytest.importorskip("torch.distributed.tensor")
+    job = pathlib.Path(__file__).parent / "jobs" / "dtensors.py"
+    run = subprocess.run(
+        [sys.executable, str(job), str(tmp_path / "store"), "12"], capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert "equal to full_tensor()" in run.stdout
+
+
+def test_parts_are_copied_from_and_to_arrays_by_name():
+    plan = Plan(layout(2, "Shard(0)"), layout(1, "Replicate()"))
+    agents, senders, (receiver,) = job(plan, 1)
+    whole = np.arange(240, dtype=np.float32).reshape(24, 10)
+    for r, sender in enumerate(senders):
+        sender.copy_from({"w": whole[12 * r : 12 * r + 12]})
+        sender.publish(1)
+    receiver.pull(1)
+    out = np.zeros((24, 10), np.float32)
+    receiver.copy_to({"w": out})
+    assert (out == whole).all()
+    for tensors, message in [
+        ({}, "tensor w: is missing"),
+        ({"w": out, "x": out}, "tensor x: the layout gives this rank no part of it"),
+        ({"w": out[:3]}, r"tensor w: this rank's part has shape \[24, 10\], not \[3, 10\]"),
+        ({"w": out.astype(np.float64)}, "tensor w: has elements of float32, not of float64"),
+        ({"w": [1.0]}, "tensor w: is a list, no array and no torch tensor"),
+    ]:
+        with pytest.raises(weftcomm.InvalidArgument, match=message):
+            receiver.copy_to(tensors)
+    assert agents
 
 
 def test_layouts_that_do_not_fit_are_one_line_with_the_tensor():

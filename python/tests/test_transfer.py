@@ -243,3 +243,25 @@ def test_ctrl_c_ends_a_wait():
     assert request.state == "running"
     request.cancel()
     assert request.state == "cancelled"
+
+
+def test_blocks_are_read_from_memory_and_a_file_at_once(tmp_path):
+    near, far = Agent("near"), Agent("far")
+    blocks = 64
+    whole = np.random.default_rng(3).integers(0, 255, blocks * PAGE, dtype=np.uint8)
+    (tmp_path / "kept").write_bytes(whole.tobytes())
+    near.load(far.metadata([far.add_memory(whole)]))
+    here, file = near.allocate(blocks * PAGE), near.add_file(str(tmp_path / "kept"))
+    local = near.prepare("", [Rows(here.number, 0, PAGE, PAGE, blocks)])
+    memory = transfer.StripeSource("memory", near.prepare("far", [Rows(0, 0, PAGE, PAGE, blocks)]))
+    disk = transfer.StripeSource("disk", near.prepare("", [Rows(file.number, 0, PAGE, PAGE, blocks)]))
+    shares = near.read_striped(local, PAGE, [memory, disk], timeout=30)
+    assert (here.array() == whole).all()
+    assert [s.name for s in shares] == ["memory", "disk"] and sum(s.blocks for s in shares) == blocks
+    # Block 5 is in the file only; a block that nobody has is an error that names both.
+    here.array()[:] = 0
+    some = transfer.StripeSource("memory", memory.list, elements=[-1 if b == 5 else b for b in range(blocks)])
+    near.read_striped(local, PAGE, [some, disk])
+    assert (here.array() == whole).all()
+    with pytest.raises(weftcomm.Error, match="block 5 comes from no source: memory: does not have it"):
+        near.read_striped(local, PAGE, [some])

@@ -68,6 +68,7 @@ class Communicator(Collectives):
     def __init__(self, core: _core.Communicator) -> None:
         _arguments.kind_of(core, _core.Communicator, "a communicator of", "Communicator")
         super().__init__(core, core.rank, core.size)
+        self._active: dict[frozenset[int], Communicator | None] = {}
         _open.add(self)
 
     @property
@@ -174,6 +175,17 @@ class Communicator(Collectives):
         key = _arguments.integer(key, "key", "split", *_arguments.INT32)
         made = self._core.split(-1 if color is None else color, key)
         return None if made is None else Communicator(made)
+
+    def active(self, ranks: Sequence[int]) -> Communicator | None:
+        """The communicator of these ranks, in their order here, whatever the order of `ranks`; None on all others. All ranks call it
+        the first time; afterwards the same mask gives the same communicator without a call. Raises: InvalidArgument for a mask
+        without members or with a rank that there is not."""
+        mask = frozenset(_arguments.rank(r, "ranks", "active", self.size) for r in ranks)
+        if not mask:
+            raise _arguments.refuse("ranks: a mask without members", "active")
+        if mask not in self._active:
+            self._active[mask] = self.split(0 if self.rank in mask else None)
+        return self._active[mask]
 
     def shrink(self) -> Communicator:
         """After a failure: a communicator of the ranks that live and call this. Drop this one afterwards."""

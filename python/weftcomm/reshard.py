@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import numpy as np
 
 from . import _core, _errors
+from ._errors import InvalidArgument
 from .transfer import Agent, Region
 
 if TYPE_CHECKING:
@@ -140,7 +142,57 @@ def _views(parts: list[tuple[str, str, int, tuple[int, ...], int]], region: Regi
     return views
 
 
-class Sender:
+def _copy(name: str, part: NDArray[Any], type: str, tensor: Any, into: bool) -> None:
+    """Between a rank's part in its region and an array, a torch tensor or what this rank has of a DTensor."""
+    local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    torch = sys.modules.get("torch")
+    is_torch = torch is not None and isinstance(local, torch.Tensor)
+    if not is_torch and not isinstance(local, np.ndarray):
+        raise InvalidArgument(f"tensor {name}: is a {local.__class__.__name__}, no array and no torch tensor")
+    has = str(local.dtype).removeprefix("torch.")
+    if tuple(local.shape) != part.shape:
+        raise InvalidArgument(f"tensor {name}: this rank's part has shape {list(part.shape)}, not {list(local.shape)}")
+    if has != type and (is_torch or local.dtype != part.dtype):
+        raise InvalidArgument(f"tensor {name}: has elements of {type}, not of {has}")
+    if part.size == 0:
+        return
+    if is_torch:
+        assert torch is not None
+        mine = torch.from_numpy(part.reshape(-1).view(np.uint8)).view(local.dtype).reshape(part.shape)
+        with torch.no_grad():
+            local.copy_(mine) if into else mine.copy_(local)
+    elif into:
+        if not local.flags.writeable:
+            raise InvalidArgument(f"tensor {name}: is read-only")
+        local.view(part.dtype)[...] = part
+    else:
+        part[...] = np.ascontiguousarray(local).view(part.dtype).reshape(part.shape)
+
+
+class _Parts:
+    """A rank's parts by name."""
+
+    tensors: dict[str, NDArray[Any]]
+    _types: dict[str, str]
+
+    def _see(self, parts: list[tuple[str, str, int, tuple[int, ...], int]], region: Region) -> None:
+        self.tensors = _views(parts, region)
+        self._types = {part[0]: part[1] for part in parts}
+
+    def _copy_all(self, tensors: Mapping[str, Any], into: bool) -> None:
+        for name in self.tensors:
+            if name not in tensors:
+                raise InvalidArgument(f"tensor {name}: is missing; this rank has {self.tensors[name].size} elements of it")
+        for name, tensor in tensors.items():
+            if name in self.tensors:
+                _copy(name, self.tensors[name], self._types[name], tensor, into)
+                continue
+            local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+            if int(np.prod(tuple(local.shape), dtype=np.int64)) > 0:
+                raise InvalidArgument(f"tensor {name}: the layout gives this rank no part of it")
+
+
+class Sender(_Parts):
     """One rank of the first layout. `tensors` are its parts, in memory that receivers read; publish() says that they are a
     version. Receivers read while the sender does anything else."""
 
@@ -152,12 +204,17 @@ class Sender:
         if plan._convert:
             parts, size = plan._core.parts("given", rank)
             self._given = agent.allocate(size)
-        self.tensors = _views(parts, self._given)
+        self._see(parts, self._given)
         self._core = _core.reshard_publisher(agent._core, _place(self._region), block_bytes)
 
     def begin(self) -> None:
         """From here on the tensors may be written; who reads them now gets an error."""
         self._core.begin()
+
+    def copy_from(self, tensors: Mapping[str, Any]) -> None:
+        """Copies this rank's parts out of arrays, torch tensors or DTensors, by name: a state dict. Raises: InvalidArgument
+        naming the tensor whose shape or type is another, that is missing, or that the layout does not have."""
+        self._copy_all(tensors, into=False)
 
     def publish(self, version: int) -> None:
         """The tensors are version `version`, 1 or more, until begin(). Converts them where the plan says so."""
@@ -170,7 +227,7 @@ class Sender:
         return self._agent.metadata(), self._region.number, self._core.table
 
 
-class Receiver:
+class Receiver(_Parts):
     """One rank of the second layout. `tensors` are its parts, which are there when pull() has returned.
 
     senders: their address() by rank; None: unknown, so that others that hold the same must do.
@@ -182,7 +239,7 @@ class Receiver:
         self._agent = agent
         parts, size = plan._core.parts("to", rank)
         self._region = agent.allocate(size)
-        self.tensors = _views(parts, self._region)
+        self._see(parts, self._region)
         peers = [self._peer(s) for s in senders]
         self._core = _core.reshard_receiver(plan._core, rank, agent._core, _place(self._region), peers)
 
@@ -199,6 +256,10 @@ class Receiver:
             self._core.begin(version)
             self._version = version
         self._core.pull(_errors.seconds(timeout, "pull"))
+
+    def copy_to(self, tensors: Mapping[str, Any]) -> None:
+        """Copies this rank's parts into arrays, torch tensors or DTensors, by name. Raises: as Sender.copy_from()."""
+        self._copy_all(tensors, into=True)
 
     def returned(self, rank: int, sender: tuple[bytes, int, int]) -> None:
         """A sender that was lost is there again."""

@@ -37,6 +37,8 @@ __all__ = [
     "STATES",
     "State",
     "Store",
+    "StripeShare",
+    "StripeSource",
     "measure_costs",
 ]
 
@@ -216,6 +218,32 @@ class Request:
     def seconds_since_progress(self) -> float:
         """Since moved_bytes last grew."""
         return self._core.seconds_since_progress
+
+
+@dataclass(frozen=True)
+class StripeSource:
+    """A place that has some of the blocks of Agent.read_striped(). elements: of `list`, by block; below 0: it does not have the
+    block; None: element i has block i. generations: by block, where the list is of a fenced region. start (s) and
+    bytes_per_second are what it is expected to take at first; afterwards what it took counts."""
+
+    name: str
+    list: List
+    elements: Sequence[int] | None = None
+    generations: Sequence[int] | None = None
+    verify: bool = False
+    start: float = 50e-6
+    bytes_per_second: float = 1e9
+
+
+class StripeShare(NamedTuple):
+    """What a source gave: blocks that arrived first from it, those of them that it read because another source was late, requests
+    that failed, and the last failure."""
+
+    name: str
+    blocks: int
+    hedged: int
+    failed: int
+    problem: str
 
 
 def gpus() -> int:
@@ -428,6 +456,27 @@ class Agent:
                 writes, local._core, remote._core, local_blocks, remote_blocks, generations, notify, deadline, verify
             )
         )
+
+    def read_striped(
+        self, local: List, block_bytes: int, sources: Sequence[StripeSource], timeout: float = 0.0
+    ) -> list[StripeShare]:
+        """Reads every block into the element of the same number of `local`, each from the source that is expected to have it
+        first; what one is late with, another reads too. timeout: 0: none. Raises: Error where no source can give a block, with
+        each one's reason; Timeout; NoResources."""
+        rows = [
+            (
+                s.name,
+                s.list._core,
+                [int(e) for e in s.elements] if s.elements is not None else [],
+                [int(g) for g in s.generations] if s.generations is not None else [],
+                s.verify,
+                s.start * 1e6,
+                s.bytes_per_second * 1e-6,
+            )
+            for s in sources
+        ]
+        seconds = _errors.seconds(timeout, "read_striped")
+        return [StripeShare(*share) for share in self._core.read_striped(local._core, block_bytes, rows, seconds)]
 
     def notify(self, peer: str, bytes: bytes) -> None:
         """Sends a notification of its own; those of one agent arrive in their order, each once. Raises: NoResources

@@ -101,7 +101,7 @@ class nixl_agent(Descriptors, Exchange):
                 logger.warning("Skipping backend registration %s due to the missing plugin.", backend)
         # The binding's calls for callers that want these: a view of this agent, which it does not keep.
         self.agent: Any = bindings.nixlAgent(self.name, config._for_binding(weakref.proxy(self)))  # type: ignore[attr-defined]
-        self._key = key
+        self._key, self._store, self._labels = key, None, set()
         self._listener = Listener(config.port, key, self) if config.enable_listen else None
 
     # Backends: weft chooses a path per region by itself; the names are accepted.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from .. import _errors
@@ -51,27 +53,81 @@ def as_text(name: bytes | str) -> str:
     return name.decode() if isinstance(name, bytes) else name
 
 
+class _TorchStore:
+    """torch's TCPStore at NIXL_TCPSTORE_ENDPOINT, which some process of the job serves, as Etcd is used. A value that is not there
+    yet is waited for."""
+
+    def __init__(self, endpoint: str) -> None:
+        host, _, port = endpoint.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+            raise bindings.nixlInvalidParamError(f"NIXL_TCPSTORE_ENDPOINT must be host:port, not {endpoint}")
+        try:
+            from torch.distributed import TCPStore
+        except ImportError as error:
+            raise bindings.nixlNotSupportedError("NIXL_TCPSTORE_ENDPOINT: torch is not installed") from error
+        self._wait = _milliseconds("NIXL_TCPSTORE_OP_TIMEOUT_MS", 5000)
+        try:
+            self._store = TCPStore(host, int(port), None, False, timedelta(milliseconds=_milliseconds("NIXL_TCPSTORE_TIMEOUT_MS", 30000)))
+        except Exception as error:
+            raise bindings.nixlBackendError(f"TCPStore {endpoint}: {str(error).splitlines()[0]}") from error
+
+    def set(self, key: str, value: bytes) -> None:
+        self._store.set(f"nixl/agents{key}", value)
+
+    def get(self, key: str) -> bytes | None:
+        until = time.monotonic() + self._wait * 1e-3
+        while not self._store.check([f"nixl/agents{key}"]):
+            if time.monotonic() >= until:
+                return None
+            time.sleep(0.01)
+        return bytes(self._store.get(f"nixl/agents{key}"))
+
+    def forget(self, keys: set[str]) -> None:
+        for key in keys:
+            self._store.delete_key(f"nixl/agents{key}")
+
+
+def _milliseconds(variable: str, usual: int) -> int:
+    text = os.environ.get(variable) or str(usual)
+    if not text.isdigit() or int(text) == 0:
+        raise bindings.nixlInvalidParamError(f"{variable}: {text} is no number of milliseconds")
+    return int(text)
+
+
 class Exchange:
-    """Part of nixl_agent: metadata by socket, where the peer has enable_listen_thread, or by etcd, where the environment names
-    one and no address is given."""
+    """Part of nixl_agent: metadata by socket, where the peer has enable_listen_thread, or by torch's TCPStore or etcd, where the
+    environment names one and no address is given."""
 
     name: str
     _key: str
     get_agent_metadata: Callable[[], bytes]
     get_partial_agent_metadata: Callable[..., bytes]
     add_remote_agent: Callable[[bytes], bytes]
+    _store: _TorchStore | None
+    _labels: set[str]
 
-    def _etcd(self) -> Etcd:
-        urls = os.environ.get("NIXL_ETCD_ENDPOINTS", "")
-        if not urls:
-            raise bindings.nixlInvalidParamError("no central store of metadata: set NIXL_ETCD_ENDPOINTS, or give the peer's address")
-        return call(lambda: Etcd(urls, os.environ.get("NIXL_ETCD_NAMESPACE") or "/nixl/agents"))
+    def _central(self) -> Etcd | _TorchStore:
+        if self._store is None:
+            endpoint, urls = os.environ.get("NIXL_TCPSTORE_ENDPOINT", ""), os.environ.get("NIXL_ETCD_ENDPOINTS", "")
+            if endpoint:
+                self._store = _TorchStore(endpoint)
+            elif urls:
+                return call(lambda: Etcd(urls, os.environ.get("NIXL_ETCD_NAMESPACE") or "/nixl/agents"))
+            else:
+                raise bindings.nixlInvalidParamError(
+                    "no central store of metadata: set NIXL_TCPSTORE_ENDPOINT or NIXL_ETCD_ENDPOINTS, or give the peer's address"
+                )
+        return self._store
+
+    def _publish(self, label: str, metadata: bytes) -> None:
+        call(lambda: self._central().set(f"/{self.name}/{label}", metadata))
+        self._labels.add(f"/{self.name}/{label}")
 
     def send_local_metadata(self, ip_addr: str = "", port: int = DEFAULT_COMM_PORT) -> None:
         if ip_addr:
             ask((ip_addr, port), self._key, b"SEND", self.get_agent_metadata())
         else:
-            call(lambda: self._etcd().set(f"/{self.name}/metadata", self.get_agent_metadata()))
+            self._publish("metadata", self.get_agent_metadata())
 
     def send_partial_agent_metadata(
         self,
@@ -88,7 +144,7 @@ class Exchange:
         elif not label:
             raise bindings.nixlInvalidParamError("partial metadata goes to a central store under a label")
         else:
-            call(lambda: self._etcd().set(f"/{self.name}/{label}", metadata))
+            self._publish(label, metadata)
 
     def fetch_remote_metadata(
         self, remote_agent: str | bytes, ip_addr: str = "", port: int = DEFAULT_COMM_PORT, label: str = ""
@@ -99,8 +155,8 @@ class Exchange:
             place = f"the agent at {ip_addr}:{port}"
             metadata: bytes | None = ask((ip_addr, port), self._key, b"LOAD", b"")
         else:
-            place = f"the agent under '{name}' in etcd"
-            metadata = call(lambda: self._etcd().get(f"/{name}/{label or 'metadata'}"))
+            place = f"the agent under '{name}' in the central store"
+            metadata = call(lambda: self._central().get(f"/{name}/{label or 'metadata'}"))
         if metadata:
             found = self.add_remote_agent(metadata)
             if found != as_bytes(remote_agent):
@@ -110,4 +166,9 @@ class Exchange:
         if ip_addr:
             ask((ip_addr, port), self._key, b"INVL", self.name.encode())
         else:
-            call(lambda: self._etcd().delete(f"/{self.name}/", prefix=True))
+            store = self._central()
+            if isinstance(store, _TorchStore):
+                store.forget(self._labels)
+            else:
+                call(lambda: store.delete(f"/{self.name}/", prefix=True))
+            self._labels.clear()

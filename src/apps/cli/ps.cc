@@ -3,6 +3,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/http_post.h"
+#include "apps/cli/ps_rails.h"
 #include "base/text.h"
 #include "exec/recorder/json.h"
 #include "exec/recorder/metrics.h"
@@ -58,9 +59,38 @@ void print_rank(Rank rank, const Snapshot* s, Doing doing, std::size_t last) {
                s->operations[i].finished == 0 ? "…" : ago(s->operations[i].started, s->operations[i].finished));
 }
 
+// Whether messages of this transport go over sockets, whose interfaces are worth a line.
+bool has_rails(const Standing& s) { return s.transport.find("tcp") != std::string::npos; }
+
+void print_rails(Rank rank, const Snapshot& s) {
+  std::string text;
+  for (const Rail& r : rails_of(s.pid))
+    text += fmt::format("{}{} {} connections, {} out, {} in", text.empty() ? "" : "; ", r.interface, r.connections,
+                        format_bytes(r.out), format_bytes(r.in));
+  if (!text.empty()) fmt::print("  rank {:<4} sockets: {}\n", rank, text);
+}
+
+// The form that recorder::to_json() gives, with what every rank's sockets have carried.
+nlohmann::json with_rails(const std::vector<Standing>& standings) {
+  nlohmann::json all = recorder::to_json(standings);
+  for (std::size_t c = 0; c < standings.size(); ++c)
+    for (std::size_t r = 0; r < standings[c].ranks.size() && has_rails(standings[c]); ++r) {
+      if (standings[c].ranks[r] == nullptr) continue;
+      nlohmann::json& rails = all["communicators"][c]["ranks"][r]["sockets"] = nlohmann::json::array();
+      for (const Rail& rail : rails_of(standings[c].ranks[r]->pid))
+        rails.push_back({{"interface", rail.interface},
+                         {"connections", rail.connections},
+                         {"out_bytes", rail.out},
+                         {"in_bytes", rail.in}});
+    }
+  return all;
+}
+
 void print(const Standing& s, std::size_t last) {
   fmt::print("job {}, communicator {}, {} ranks over {}\n", s.job, s.group, s.ranks.size(), s.transport);
   for (std::size_t r = 0; r < s.ranks.size(); ++r) print_rank(static_cast<Rank>(r), s.ranks[r], s.doing[r], last);
+  for (std::size_t r = 0; r < s.ranks.size() && has_rails(s); ++r)
+    if (s.ranks[r] != nullptr) print_rails(static_cast<Rank>(r), *s.ranks[r]);
   for (const recorder::Late& l : s.late)
     fmt::print("  late: rank {} keeps {} waiting: {}\n", l.rank,
                l.behind == 1 ? "1 rank" : fmt::format("{} ranks", l.behind), l.why);
@@ -126,7 +156,7 @@ Result<int> ps(const Spec& spec) {
   const auto snapshots = recorder::read_folder(folder, static_cast<std::size_t>(std::max<std::int64_t>(spec.last, 1)));
   auto standings = recorder::standings(snapshots);
   if (!spec.job.empty()) WEFT_CHECK(select(standings, spec.job));
-  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, recorder::to_json(standings)));
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, with_rails(standings)));
   if (!spec.prometheus.empty() || !spec.otlp.empty()) WEFT_CHECK(export_counters(spec, ranks_of(standings)));
   if (spec.json == "-" || spec.prometheus == "-" || spec.otlp == "-") return 0;
   if (spec.job.empty()) {

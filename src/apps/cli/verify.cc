@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <climits>
 #include <fstream>
 #include <optional>
 
@@ -16,6 +17,7 @@ namespace {
 struct Spec {
   ScheduleSource source;
   std::string json, ranks = "8";
+  std::optional<std::string> active;
   bool in_place = false, all = false;
   std::optional<std::int64_t> slots;
 };
@@ -32,6 +34,8 @@ Examples:
   weft verify all_reduce --algo tree --ranks 64 --per-node 8 --in-place
   weft verify broadcast --algo ring --ranks 5 --root 3 --json -
   weft verify allreduce_ring.xml                     MSCCL XML, or weft.schedule/1 as .json
+  weft verify all_reduce --ranks 8 --per-node 4 --active 0-2,4-7     every algorithm on seven ranks of two nodes
+  weft verify all_gather --ranks 8 --per-node 4 --active all         … on every mask of active ranks
   weft verify --all --ranks 1..17                    every algorithm, every root, in place and not, staged and not
 )";
 
@@ -109,9 +113,20 @@ nlohmann::json to_json(const Spec& spec, const schedule::Document& document, con
 Result<int> run(const Spec& spec) {
   bound_this_process();
   if (spec.all) {
+    if (spec.active) return bad_input("--all proves every algorithm on all ranks; it goes without --active");
     if (!spec.source.what.empty() || !spec.source.algorithm.empty())
       return bad_input("--all proves every algorithm; it goes without a collective and --algo");
     return verify_all(spec.ranks, spec.json);
+  }
+  if (spec.active) {
+    std::int64_t ranks = 0;
+    if (!CLI::detail::lexical_cast(spec.ranks, ranks)) return bad_input("--ranks {}: a number is expected", spec.ranks);
+    if (spec.in_place || spec.slots != 0 || spec.source.staged || spec.source.root != 0 || spec.source.channel != 0)
+      return bad_input(
+          "--active proves every root, in place and not, staged and not: without --root, --in-place, "
+          "--staged, --slots and --channel");
+    return verify_masks(spec.source, static_cast<Rank>(std::clamp<std::int64_t>(ranks, 0, INT_MAX)), *spec.active,
+                        spec.json);
   }
   WEFT_TRY(const schedule::Document document, load(spec));
   const schedule::Proof proof = schedule::prove(document);
@@ -121,7 +136,8 @@ Result<int> run(const Spec& spec) {
 }
 
 Result<nlohmann::json> answer(const Spec& spec) {
-  if (spec.all) return bad_input("verify --all: only one schedule has an answer without printing");
+  if (spec.all || spec.active)
+    return bad_input("verify --all and --active: only one schedule has an answer without printing");
   WEFT_TRY(const schedule::Document document, load(spec));
   return to_json(spec, document, schedule::prove(document));
 }
@@ -137,6 +153,8 @@ Command add_verify(CLI::App& app) {
   sub->add_flag("--in-place", spec->in_place, "output and input are the same memory");
   sub->add_option("--slots", spec->slots, "messages that a connection holds (default: 2, or the file's)");
   sub->add_flag("--all", spec->all, "every registered algorithm");
+  sub->add_option("--active", spec->active,
+                  "only these ranks take part, as in 0,2-7; all: every mask of the ranks, once per class of masks");
   sub->add_option("--json", spec->json, "write weft.verify/1 (--all: weft.verify_all/1) to this file; - is stdout")
       ->check(writable);
   sub->footer(kExamples);

@@ -11,6 +11,7 @@ nlohmann::json to_json(const ReshardReport& r) {
                           {"tensors", r.tensors},
                           {"patterns", r.patterns},
                           {"unwanted_tensors", r.unwanted},
+                          {"converted_tensors", r.converted},
                           {"same_ranks", r.same_ranks},
                           {"bytes", r.bytes},
                           {"stays_bytes", r.stays},
@@ -29,12 +30,20 @@ nlohmann::json to_json(const ReshardReport& r) {
                           {"GBps", r.gb_per_second()},
                           {"limit", {{"link", r.machine->busiest_link}, {"share", r.machine->busiest_share}}},
                           {"nics", std::move(nics)}};
+    if (r.machine->changed_time)
+      value["simulated"]["changed"] = {{"share", r.changed}, {"time_us", r.machine->changed_time->us()}};
   }
-  if (r.here)
+  const auto wrong_or_null = [](std::int64_t wrong) { return wrong >= 0 ? nlohmann::json(wrong) : nlohmann::json(); };
+  if (r.here) {
     value["here"] = {{"path", r.here->path},
                      {"time_s", r.here->seconds},
                      {"memcpy_s", r.here->copy_seconds},
-                     {"wrong_bytes", r.here->wrong >= 0 ? nlohmann::json(r.here->wrong) : nlohmann::json()}};
+                     {"wrong_bytes", wrong_or_null(r.here->wrong)}};
+    if (r.converted > 0) value["here"]["convert_s"] = r.here->convert_seconds;
+    if (const auto& c = r.here->changed)
+      value["here"]["changed"] = {
+          {"share", c->share}, {"bytes", c->bytes}, {"time_s", c->seconds}, {"wrong_bytes", wrong_or_null(c->wrong)}};
+  }
   return value;
 }
 

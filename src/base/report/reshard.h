@@ -14,6 +14,8 @@ struct ReshardReport {
   std::string from, to;
   Rank from_ranks = 1, to_ranks = 1;
   std::int64_t tensors = 0, patterns = 0, unwanted = 0;
+  std::int64_t converted = 0;  // tensors whose senders change their type
+  double changed = 0;          // share of blocks that are new in a second version
   bool same_ranks = false;
   Bytes bytes = 0, stays = 0;          // between ranks; within ranks that are both
   std::int64_t pieces = 0, pairs = 0;  // contiguous pieces; pairs of ranks with traffic
@@ -31,12 +33,22 @@ struct ReshardReport {
     std::string busiest_link;
     double busiest_share = 0;
     std::vector<Nic> nics;
+    std::optional<Duration> changed_time;  // of the version of which little has changed, tables included
   };
   std::optional<OnMachine> machine;  // simulated there
+  // A second version, of which a share of the blocks is new.
+  struct Changed {
+    double share = 0;
+    Bytes bytes = 0;  // that receivers read again
+    double seconds = 0;
+    std::int64_t wrong = -1;  // as of Here
+  };
   struct Here {
     std::string path;                      // how agents reached each other
     double seconds = 0, copy_seconds = 0;  // until the last receiver had all; the same bytes by memcpy
     std::int64_t wrong = -1;               // bytes; -1: not compared
+    double convert_seconds = 0;            // of all senders, one after the other
+    std::optional<Changed> changed;
   };
   std::optional<Here> here;  // run between processes
 

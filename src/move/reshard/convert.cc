@@ -93,14 +93,15 @@ tl::unexpected<Error> problem(const Layout& layout, const Tensor& t, const std::
 }
 
 // The scales as the ranks have them that have the tensor: split alike, where its shards begin and end at blocks.
-Result<Tensor> scales_of(const Layout& from, const Tensor& t, const Tensor& wanted) {
+Result<Tensor> scales_of(const Layout& from, const Tensor& t, const std::string& name, const Tensor& wanted,
+                         const std::vector<std::int64_t>& shape) {
   const auto blocks = [](std::int64_t n) { return (n + kBlock - 1) / kBlock; };
-  if (t.shape.size() != 2 || wanted.shape != std::vector{blocks(t.shape[0]), blocks(t.shape[1])})
+  if (t.shape.size() != 2 || shape != std::vector{blocks(t.shape[0]), blocks(t.shape[1])})
     return problem(from, t,
-                   fmt::format("scales {} have shape [{}]: one per block of 128 x 128 of [{}] is wanted", wanted.name,
-                               fmt::join(wanted.shape, ", "), fmt::join(t.shape, ", ")));
-  if (wanted.element_bytes != 4) return problem(from, t, fmt::format("scales {} are no float32", wanted.name));
-  Tensor scales{.name = wanted.name, .type = "float32", .shape = wanted.shape, .element_bytes = 4};
+                   fmt::format("scales {} have shape [{}]: one per block of 128 x 128 of [{}] is wanted", name,
+                               fmt::join(shape, ", "), fmt::join(t.shape, ", ")));
+  if (wanted.element_bytes != 4) return problem(from, t, fmt::format("scales {} are no float32", name));
+  Tensor scales{.name = name, .type = "float32", .shape = shape, .element_bytes = 4};
   for (Rank r = 0; r < from.ranks; ++r) {
     const Holding h = holding(from, t, r);
     if (!h.present || h.local_elements() == 0) continue;
@@ -157,29 +158,76 @@ Status convert(const std::string& from, std::span<const std::byte> in, const std
   return {};
 }
 
+namespace {
+
+// What the second layout wants of a name, be it a tensor or a component of one.
+struct Wanted {
+  const Tensor* tensor = nullptr;
+  std::vector<std::int64_t> shape;
+};
+using AllWanted = std::map<std::string, Wanted, std::less<>>;
+
+AllWanted all_wanted(const Layout& to) {
+  AllWanted wanted;
+  for (const Tensor& t : to.tensors) {
+    if (t.components.empty()) wanted[t.name] = {&t, t.shape};
+    for (const auto& c : t.components) {
+      auto shape = t.shape;
+      shape[static_cast<std::size_t>(t.concat_dim)] = c.size;
+      wanted[c.name] = {&t, std::move(shape)};
+    }
+  }
+  return wanted;
+}
+
+// The tensor of the second layout that says the type of `t`; null: none wants it. Errors: components that are wanted
+// with different types.
+Result<const Tensor*> type_giver(const Layout& from, const Tensor& t, const AllWanted& wanted) {
+  const Tensor* giver = nullptr;
+  std::string_view first;
+  const auto look = [&](const std::string& name) -> Status {
+    const auto found = wanted.find(name);
+    if (found == wanted.end()) return {};
+    if (giver != nullptr && giver->type != found->second.tensor->type)
+      return problem(from, t,
+                     fmt::format("its parts {} and {} are wanted as {} and {}: they are converted together", first,
+                                 name, giver->type, found->second.tensor->type));
+    giver = found->second.tensor;
+    first = name;
+    return {};
+  };
+  if (t.components.empty()) WEFT_CHECK(look(t.name));
+  for (const auto& c : t.components) WEFT_CHECK(look(c.name));
+  return giver;
+}
+
+}  // namespace
+
 Result<Converted> converted(const Layout& from, const Layout& to) {
   WEFT_CHECK(check(from));
   WEFT_CHECK(check(to));
-  std::map<std::string, const Tensor*> wanted;
-  for (const Tensor& t : to.tensors) wanted[t.name] = &t;
+  const AllWanted wanted = all_wanted(to);
   Converted c{.layout = from};
   for (std::size_t i = 0; i < from.tensors.size(); ++i) {
-    Tensor& t = c.layout.tensors[i];
-    const auto found = wanted.find(t.name);
-    if (found == wanted.end() || found->second->type == t.type || t.type.empty() || found->second->type.empty())
-      continue;
-    const Tensor& w = *found->second;
-    Conversion one{.tensor = static_cast<std::int32_t>(i), .from = t.type, .to = w.type};
+    const Tensor& t = from.tensors[i];
+    WEFT_TRY(const Tensor* const giver, type_giver(from, t, wanted));
+    if (giver == nullptr || giver->type == t.type || t.type.empty() || giver->type.empty()) continue;
+    Conversion one{.tensor = static_cast<std::int32_t>(i), .from = t.type, .to = giver->type};
     for (const std::string& type : {one.from, one.to})
       if (const auto known = type_of(type); !known) return problem(from, t, known.error().message);
-    if (const auto scales = wanted.find(t.name + "_scale_inv"); scales != wanted.end()) {
-      WEFT_TRY(Tensor made, scales_of(from, t, *scales->second));
+    const std::string scales_name = t.name + "_scale_inv";
+    if (std::ranges::find(from.tensors, scales_name, &Tensor::name) != from.tensors.end())
+      return problem(from, t,
+                     fmt::format("has scales {} already: they are neither taken off nor made anew", scales_name));
+    if (const auto scales = wanted.find(scales_name); scales != wanted.end()) {
+      const Wanted& s = scales->second;
+      WEFT_TRY(Tensor made, scales_of(from, t, scales->first, *s.tensor, s.shape));
       one.scales = static_cast<std::int32_t>(c.layout.tensors.size());
       c.layout.tensors.push_back(std::move(made));
     }
-    Tensor& changed = c.layout.tensors[i];  // the vector may have moved
-    changed.type = w.type;
-    changed.element_bytes = w.element_bytes;
+    Tensor& changed = c.layout.tensors[i];
+    changed.type = giver->type;
+    changed.element_bytes = giver->element_bytes;
     c.conversions.push_back(std::move(one));
   }
   return c;

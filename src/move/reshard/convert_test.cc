@@ -108,5 +108,35 @@ TEST(Converted, TypesThatAreNotConvertedAreNamed) {
             "a: tensor w: elements of int8: float32, bfloat16, float16 and float8_e4m3fn are converted");
 }
 
+// q and k in one tensor at the senders, each of its own at the receivers, and the other way round.
+TEST(Converted, FusedTensorsAndTheirPartsAreConvertedAsOne) {
+  Layout parts{.name = "parts", .ranks = 1}, fused{.name = "fused", .ranks = 1};
+  parts.tensors = {
+      {.name = "q", .type = "bfloat16", .shape = {4, 3}, .element_bytes = 2, .boxes = {{0, {0, 0}, {4, 3}}}},
+      {.name = "k", .type = "bfloat16", .shape = {2, 3}, .element_bytes = 2, .boxes = {{0, {0, 0}, {2, 3}}}}};
+  fused.tensors = {{.name = "qk",
+                    .type = "float32",
+                    .shape = {6, 3},
+                    .element_bytes = 4,
+                    .boxes = {{0, {0, 0}, {6, 3}}},
+                    .components = {{"q", 4}, {"k", 2}}}};
+  for (const auto& [from, to, conversions] : {std::tuple(&fused, &parts, 1), std::tuple(&parts, &fused, 2)}) {
+    const auto c = converted(*from, *to);
+    ASSERT_TRUE(c) << c.error().message;
+    EXPECT_EQ(c->conversions.size(), static_cast<std::size_t>(conversions));
+    const auto plan = Plan::make(c->layout, *to);
+    EXPECT_TRUE(plan) << plan.error().message;
+  }
+  parts.tensors[1].type = "float16";
+  EXPECT_EQ(converted(fused, parts).error().message,
+            "fused: tensor qk: its parts q and k are wanted as bfloat16 and float16: they are converted together");
+}
+
+TEST(Converted, ElementsThatHaveScalesAlreadyAreNotConvertedWithoutThem) {
+  const Layout from = layout_of("a", 4, "float8_e4m3fn", 1, 0, true), to = layout_of("b", 2, "bfloat16", 2, 1, false);
+  EXPECT_EQ(converted(from, to).error().message,
+            "a: tensor w: has scales w_scale_inv already: they are neither taken off nor made anew");
+}
+
 }  // namespace
 }  // namespace weft::reshard

@@ -232,6 +232,12 @@ TEST(TensorParallel, MixturesLatentAttentionAndQuantisedWeightsFollowTheirLayers
                          {"self_attn.kv_b_proj.weight_scale_inv", {2, 4}, 0, {{1, 1}}},
                          {"mlp.down_proj.weight_scale_inv", {2, 4}, 1, {{2, 2}}},
                          {"mlp.down_proj.weight_scale", {16, 1}, -1, {}},
+                         {"mlp.down_proj.weight_scale", {16, 4}, 1, {{2, 2}}},
+                         {"mlp.down_proj.weight_packed", {16, 4}, 1, {{2, 2}}},
+                         {"mlp.down_proj.weight_shape", {2}, -1, {}},
+                         {"fc1.bias", {8}, 0, {{4, 4}}},
+                         {"self_attn.out_proj.weight", {8, 8}, 1, {{4, 4}}},
+                         {"feed_forward.w1.weight", {8, 4}, 0, {{4, 4}}},
                          {"mlp.up_proj.weight_scale", {1}, -1, {}},
                          {"mlp.up_proj.input_scale", {}, -1, {}},
                          {"block_sparse_moe.experts.1.w2.weight", {8, 16}, 1, {{8, 8}}},
@@ -248,6 +254,55 @@ TEST(TensorParallel, MixturesLatentAttentionAndQuantisedWeightsFollowTheirLayers
     if (dim >= 0)
       EXPECT_EQ(rows(holding(*layout, layout->tensors[0], 1).dims[static_cast<std::size_t>(dim)]), held) << name;
   }
+}
+
+Rows held(std::string_view text, const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors, int dim,
+          Rank rank) {
+  Layout of = line(1);
+  for (const auto& [name, shape] : tensors) of.tensors.push_back({.name = name, .shape = shape});
+  const auto layout = tensor_parallel(text, of);
+  if (!layout) ADD_FAILURE() << layout.error().message;
+  return layout ? rows(holding(*layout, layout->tensors[0], rank).dims[static_cast<std::size_t>(dim)]) : Rows{};
+}
+
+// Phi-3: 4 heads and 2 of keys and values, 2 rows each: q 0-7, k 8-11, v 12-15.
+TEST(TensorParallel, FusedProjectionsAreCutPartByPart) {
+  EXPECT_EQ(held("vllm:tp=2,heads=4,kv_heads=2", {{"l.qkv_proj.weight", {16, 4}}}, 0, 1),
+            (Rows{{4, 4}, {10, 2}, {14, 2}}));
+  EXPECT_EQ(held("vllm:tp=4,heads=4,kv_heads=2", {{"l.qkv_proj.weight", {16, 4}}}, 0, 1),
+            (Rows{{2, 2}, {8, 2}, {12, 2}}));  // two ranks have copies of each head of keys
+  EXPECT_EQ(held("vllm:tp=2", {{"mlp.gate_up_proj.weight", {8, 4}}}, 0, 1), (Rows{{2, 2}, {6, 2}}));
+  // Falcon 7B: all heads share one of keys and values. GPT-NeoX: every head has its own, side by side.
+  EXPECT_EQ(held("vllm:tp=2,heads=4,kv_heads=1", {{"h.0.self_attention.query_key_value.weight", {12, 4}}}, 0, 1),
+            (Rows{{4, 8}}));  // q 4-7, and k and v whole
+  EXPECT_EQ(held("vllm:tp=2,heads=4,kv_heads=4", {{"layers.0.attention.query_key_value.weight", {24, 4}}}, 0, 1),
+            (Rows{{12, 12}}));
+}
+
+// [E, H, 2I] with [E, I, H], where H = 4 and I = 6; alternating columns where there is a bias of gate_up_proj.
+TEST(TensorParallel, ExpertsInOneTensorAreCutAlongTheirWidthWhicheverDimensionItIs) {
+  const std::pair<std::string, std::vector<std::int64_t>> in{"e.experts.gate_up_proj", {2, 4, 12}},
+      out{"e.experts.down_proj", {2, 6, 4}}, bias{"e.experts.gate_up_proj_bias", {2, 12}};
+  EXPECT_EQ(held("vllm:tp=2", {in, out}, 2, 1), (Rows{{3, 3}, {9, 3}}));
+  EXPECT_EQ(held("vllm:tp=2", {in, out, bias}, 2, 1), (Rows{{6, 6}}));
+  EXPECT_EQ(held("vllm:tp=2", {out, in}, 1, 1), (Rows{{3, 3}}));
+  EXPECT_EQ(held("vllm:tp=2", {{"e.experts.gate_up_proj", {2, 12, 4}}, {"e.experts.down_proj", {2, 4, 6}}}, 1, 1),
+            (Rows{{3, 3}, {9, 3}}));
+  EXPECT_EQ(held("vllm:tp=2", {{"e.experts.down_proj", {2, 4, 6}}, {"e.experts.gate_up_proj", {2, 12, 4}}}, 2, 1),
+            (Rows{{3, 3}}));
+}
+
+TEST(TensorParallel, ATypeIsOfFloatsOnly) {
+  Layout of = line(1);
+  of.tensors = {{.name = "x.up_proj.weight", .type = "float32", .shape = {8, 4}, .element_bytes = 4},
+                {.name = "x.input_scale", .type = "int64", .shape = {}, .element_bytes = 8}};
+  const auto layout = tensor_parallel("vllm:tp=2,type=bfloat16", of);
+  ASSERT_TRUE(layout) << layout.error().message;
+  EXPECT_EQ(layout->tensors[0].type, "bfloat16");
+  EXPECT_EQ(layout->tensors[0].element_bytes, 2);
+  EXPECT_EQ(layout->tensors[1].type, "int64");
+  EXPECT_EQ(tensor_parallel("vllm:tp=2,type=fp8", of).error().message,
+            "vllm:tp=2,type=fp8: type fp8: there are float32, bfloat16, float16");
 }
 
 TEST(TensorParallel, NamesSayHowMegatronSplitsTensors) {
@@ -332,8 +387,9 @@ TEST(TensorParallel, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(error("vllm:kv_heads=2", "x", {16}), "vllm:kv_heads=2: has no tp=N");
   EXPECT_EQ(error("vllm:tp=0", "x", {16}), "vllm:tp=0: tp 0 is outside 1 … 65536");
   EXPECT_EQ(error("vllm:tp=8,kv_heads=8,tp=4", "x", {16}), "vllm:tp=8,kv_heads=8,tp=4: option tp is given twice");
-  EXPECT_EQ(error("vllm:tp=2,gated=1", "x", {16}), "vllm:tp=2,gated=1: option gated: there are tp, heads and kv_heads");
-  EXPECT_EQ(error("vllm:tp=2,pp=2", "x", {16}), "vllm:tp=2,pp=2: option pp: there are tp, heads and kv_heads");
+  EXPECT_EQ(error("vllm:tp=2,gated=1", "x", {16}),
+            "vllm:tp=2,gated=1: option gated: there are tp, type, heads and kv_heads");
+  EXPECT_EQ(error("vllm:tp=2,pp=2", "x", {16}), "vllm:tp=2,pp=2: option pp: there are tp, type, heads and kv_heads");
 }
 
 }  // namespace

@@ -21,8 +21,12 @@ struct Modelled {
 Rank machine_rank_of_receiver(const Plan& plan, Rank receiver);
 Rank machine_ranks(const Plan& plan);
 
-// The plan as a one-sided program: one get per pair of ranks that are not one process.
-pgas::Program program_of(const Plan& plan);
+// The plan as a one-sided program: one get per pair of ranks that are not one process. `changed` > 0: a version of
+// which receivers have all but this share of the bytes: a get of the sender's table, and one of the share.
+pgas::Program program_of(const Plan& plan, double changed = 0);
+
+// How long that program takes. Errors: as of model().
+Result<Duration> model_changes(const cost::MachineView& machine, const Plan& plan, double changed);
 
 // Errors (bad input): fewer endpoints than the plan has ranks, and those of replay::run_on.
 Result<Modelled> model(const cost::MachineView& machine, const Plan& plan);

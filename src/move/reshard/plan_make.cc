@@ -76,7 +76,7 @@ class Plan::Maker {
                        fmt::join(shape_of(b, destination), ", "), plan_.from_->name,
                        fmt::join(shape_of(a, source), ", "));
     if (!a.type.empty() && !b.type.empty() && a.type != b.type)
-      return bad_input("{}: tensor {}: has elements of {}, in {} of {}: the senders convert them first, by converted()",
+      return bad_input("{}: tensor {}: has elements of {}, in {} of {}: to be converted by the senders (--convert)",
                        plan_.to_->name, shown(name), b.type, plan_.from_->name, a.type);
     if (a.element_bytes != b.element_bytes)
       return bad_input("{}: tensor {}: has elements of {} B, in {} of {} B", plan_.to_->name, shown(name),

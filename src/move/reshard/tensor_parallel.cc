@@ -7,6 +7,7 @@
 
 #include "base/embedded.h"
 #include "base/text.h"
+#include "move/reshard/layout_json.h"
 
 namespace weft::embedded {
 std::span<const File> reshard_files();  // data/reshard, compiled in
@@ -53,8 +54,10 @@ Result<std::vector<Row>> rows() {
   return all;
 }
 
+constexpr std::string_view kFloats[] = {"float32", "bfloat16", "float16"};
+
 struct Wish {
-  std::string names;
+  std::string names, type;  // type: of floating-point tensors; empty: as the other layout has them
   std::int64_t tp = 0, kv_heads = 0, heads = 0, gated = -1;  // -1: as the shapes say
 };
 
@@ -68,13 +71,20 @@ Result<Wish> wish_of(std::string_view text) {
     const std::size_t equals = std::min(option.find('='), option.size());
     const std::string_view key = option.substr(0, equals), value = option.substr(std::min(equals + 1, option.size()));
     const bool megatron = wish.names == "megatron";
+    if (key == "type") {
+      if (std::ranges::find(kFloats, value) == std::end(kFloats))
+        return bad_input("{}: type {}: there are {}", text, shown(value), fmt::join(kFloats, ", "));
+      if (!seen.insert(key).second) return bad_input("{}: option {} is given twice", text, key);
+      wish.type = value;
+      continue;
+    }
     std::int64_t* const into = key == "tp"                  ? &wish.tp
                                : key == "kv_heads"          ? &wish.kv_heads
                                : key == "heads"             ? &wish.heads
                                : key == "gated" && megatron ? &wish.gated
                                                             : nullptr;
     if (into == nullptr)
-      return bad_input("{}: option {}: there are tp, heads{}", text, shown(key),
+      return bad_input("{}: option {}: there are tp, type, heads{}", text, shown(key),
                        megatron ? ", kv_heads and gated" : " and kv_heads");
     if (!seen.insert(key).second) return bad_input("{}: option {} is given twice", text, key);
     const bool flag = key == "gated";
@@ -157,18 +167,61 @@ Status check_groups(const Tensor& t, std::size_t dim, const Wish& wish) {
   return {};
 }
 
-// Whether linear_fc1 is gate and up: twice as many rows as linear_fc2 has columns.
+// Whether a layer's first matrix is gate and up: twice as many rows as its second one has columns.
 Result<bool> is_gated(const Tensor& t, std::size_t dim, const Wish& wish, const Shapes& shapes) {
   std::string weight = t.name;
-  if (weight.ends_with(".bias")) weight.replace(weight.size() - 4, 4, "weight");
-  const std::int64_t columns = shapes.beside(weight, "linear_fc1", "linear_fc2", 1), rows = t.shape[dim];
+  if (const std::size_t at = weight.rfind(".bias"); at != std::string::npos) weight.replace(at + 1, 4, "weight");
+  const bool megatron = wish.names == "megatron";
+  const std::string_view first = megatron ? "linear_fc1" : "dense_h_to_4h",
+                         second = megatron ? "linear_fc2" : "dense_4h_to_h";
+  const std::int64_t columns = shapes.beside(weight, first, second, 1), rows = t.shape[dim];
+  if (columns == 0 && !megatron) return bad_input("whether it has a gate is said by {}, which is not there", second);
   if (columns == 0) return wish.gated != 0;
   if (rows != columns && rows != 2 * columns)
-    return bad_input("{} rows, and linear_fc2 has {} columns: neither as many nor half", rows, columns);
+    return bad_input("{} rows, and {} has {} columns: neither as many nor half", rows, second, columns);
   const bool gated = rows == 2 * columns && rows > 0;
   if (wish.gated >= 0 && gated != (wish.gated == 1))
     return bad_input("gated={}, and it has {} rows for {} columns of linear_fc2", wish.gated, rows, columns);
   return gated;
+}
+
+// Queries, keys and values one behind the other: heads, kv_heads and again kv_heads of equally many rows.
+Status split_qkv(const Tensor& t, std::size_t dim, const Wish& wish, Split& split) {
+  if (wish.heads == 0 || wish.kv_heads == 0) return bad_input("needs heads=H and kv_heads=K: it is q, k and v in one");
+  const std::int64_t slots = wish.heads + 2 * wish.kv_heads, head = t.shape[dim] / slots;
+  if (t.shape[dim] % slots != 0)
+    return bad_input("{} rows are not of {} heads and twice {} of keys and values", t.shape[dim], wish.heads,
+                     wish.kv_heads);
+  if (std::max(wish.tp, wish.kv_heads) % std::min(wish.tp, wish.kv_heads) != 0)
+    return bad_input("{} heads on {} ranks: neither divides the other", wish.kv_heads, wish.tp);
+  const std::int64_t copies = std::max<std::int64_t>(1, wish.tp / wish.kv_heads);
+  split.kind = Split::Kind::kInterleaved;
+  split.parts = {{wish.heads * head, 1}, {wish.kv_heads * head, copies}, {wish.kv_heads * head, copies}};
+  return {};
+}
+
+Status split_halves(const Tensor& t, Split& split) {
+  const std::int64_t rows = t.shape[static_cast<std::size_t>(split.dim)];
+  if (rows % 2 != 0) return bad_input("{} rows are no two halves", rows);
+  split.kind = Split::Kind::kInterleaved;
+  split.parts = {{rows / 2, 1}, {rows / 2, 1}};
+  return {};
+}
+
+// The matrices of all experts in one tensor: gate_up is [E, H, 2I] with down [E, I, H], or [E, 2I, H] with [E, H, I].
+Status split_experts(const Tensor& t, bool in, const Shapes& shapes, Split& split) {
+  const std::string_view own = in ? "gate_up_proj" : "down_proj", other = in ? "down_proj" : "gate_up_proj";
+  const std::int64_t first = shapes.beside(t.name, own, other, 1), second = shapes.beside(t.name, own, other, 2);
+  if (t.shape.size() != 3 || second == 0)
+    return bad_input("is [experts, rows, columns], and its width is seen from {} of this form beside it", other);
+  const bool last = in ? t.shape[2] == 2 * first && t.shape[1] == second : second == 2 * t.shape[1];
+  const bool middle = in ? t.shape[1] == 2 * second && t.shape[2] == first : first == 2 * t.shape[2];
+  if (last == middle)
+    return bad_input("[{}] does not fit {} of [.., {}, {}]", fmt::join(t.shape, ", "), other, first, second);
+  // down's width is its rows where gate_up's is in its columns.
+  split.dim = in == last ? 2 : 1;
+  const bool alternate = shapes.beside(t.name, own, "gate_up_proj_bias", 0) > 0;
+  return in && !alternate ? split_halves(t, split) : Status();
 }
 
 // The splits and padding that a row gives a tensor.
@@ -179,10 +232,16 @@ Status apply(const Row& row, const Wish& wish, const Shapes& shapes, Tensor& t, 
   if (row.split == "copy") return {};
   const auto d = static_cast<std::size_t>(row.dim);
   if (row.split == "scale" && (d >= t.shape.size() || t.shape[d] == 1)) return {};
+  Split split{.axis = 0, .dim = row.dim, .even = true};
+  if (row.split.starts_with("experts")) {
+    if (const auto fits = split_experts(t, row.split == "experts_in", shapes, split); !fits)
+      return problem(fits.error().message);
+    t.splits.push_back(split);
+    return {};
+  }
   if (d >= t.shape.size())
     return problem(fmt::format("is split along dimension {} and has {}", row.dim, t.shape.size()));
   if (const auto fits = check_heads(t, d, wish, shapes); !fits) return problem(fits.error().message);
-  Split split{.axis = 0, .dim = row.dim, .even = true};
   if (row.split == "kv") {
     if (wish.kv_heads == 0) return problem("needs kv_heads=K");
     if (t.shape[d] % wish.kv_heads != 0)
@@ -196,6 +255,10 @@ Status apply(const Row& row, const Wish& wish, const Shapes& shapes, Tensor& t, 
     const std::int64_t multiple = wish.names == "megatron" ? row.multiple * wish.tp : std::lcm(row.multiple, wish.tp);
     t.padded = t.shape;
     t.padded[d] = (t.shape[d] + multiple - 1) / multiple * multiple;
+  } else if (row.split == "qkv" || (row.split == "groups" && wish.names == "vllm" && wish.kv_heads == 1)) {
+    if (const auto fits = split_qkv(t, d, wish, split); !fits) return problem(fits.error().message);
+  } else if (row.split == "halves") {
+    if (const auto fits = split_halves(t, split); !fits) return problem(fits.error().message);
   } else if (row.split == "groups") {
     if (const auto fits = check_groups(t, d, wish); !fits) return problem(fits.error().message);
   } else if (row.split == "gated") {
@@ -205,9 +268,7 @@ Status apply(const Row& row, const Wish& wish, const Shapes& shapes, Tensor& t, 
       t.splits.push_back(split);
       return {};
     }
-    if (t.shape[d] % 2 != 0) return problem(fmt::format("{} rows are no two halves", t.shape[d]));
-    split.kind = Split::Kind::kInterleaved;
-    split.parts = {{t.shape[d] / 2, 1}, {t.shape[d] / 2, 1}};
+    if (const auto fits = split_halves(t, split); !fits) return problem(fits.error().message);
   }
   t.splits.push_back(split);
   return {};
@@ -229,6 +290,10 @@ Result<Layout> tensor_parallel(std::string_view text, const Layout& of) {
   Shapes shapes;
   const auto add = [&](const std::string& name, const std::vector<std::int64_t>& shape, const Tensor& like) -> Status {
     Tensor t{.name = name, .type = like.type, .shape = shape, .element_bytes = like.element_bytes};
+    if (!wish.type.empty() && std::ranges::find(kFloats, t.type) != std::end(kFloats)) {
+      t.type = wish.type;
+      WEFT_TRY(t.element_bytes, element_bytes_of(t.type));
+    }
     const auto row = std::find_if(table.begin(), table.end(), [&](const Row& r) {
       return r.names == wish.names && std::regex_search(name, r.tensor);
     });

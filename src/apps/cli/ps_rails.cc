@@ -1,0 +1,125 @@
+#include "apps/cli/ps_rails.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
+#include <net/if.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "net/link/socket.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr std::uint8_t kEstablished = 1;  // TCP_ESTABLISHED, which linux/tcp.h and netinet/tcp.h both define otherwise
+
+// The inodes of a process's sockets.
+std::set<std::uint64_t> sockets_of(int pid) {
+  std::set<std::uint64_t> inodes;
+  std::error_code ignored;
+  const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string target = std::filesystem::read_symlink(entry.path(), ignored).string();
+    constexpr std::string_view kSocket = "socket:[";
+    if (target.starts_with(kSocket)) inodes.insert(std::strtoull(target.c_str() + kSocket.size(), nullptr, 10));
+  }
+  return inodes;
+}
+
+// The name of the interface that has an address, of 4 or 16 bytes.
+std::string interface_of(int family, const void* address) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return "?";
+  std::string name = "?";
+  for (const ifaddrs* i = all; i != nullptr && name == "?"; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != family) continue;
+    const void* const own = family == AF_INET
+                                ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr)
+                                : &reinterpret_cast<const sockaddr_in6*>(i->ifa_addr)->sin6_addr;
+    if (std::memcmp(own, address, family == AF_INET ? 4 : 16) == 0) name = i->ifa_name;
+    // 127.0.0.2 lies on lo as well, which has one address.
+    if (family == AF_INET && (i->ifa_flags & IFF_LOOPBACK) != 0 && *static_cast<const std::uint8_t*>(address) == 127)
+      name = i->ifa_name;
+  }
+  freeifaddrs(all);
+  return name;
+}
+
+struct Question {
+  nlmsghdr header{};
+  inet_diag_req_v2 request{};
+};
+
+void add(const nlmsghdr& message, const std::set<std::uint64_t>& inodes, std::map<std::string, Rail>& rails) {
+  const auto* const socket = static_cast<const inet_diag_msg*>(NLMSG_DATA(&message));
+  if (!inodes.contains(socket->idiag_inode)) return;
+  std::uint8_t address[16];
+  std::memcpy(address, socket->id.idiag_src, sizeof address);
+  int family = socket->idiag_family;
+  constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  if (family == AF_INET6 && std::memcmp(address, kMapped, sizeof kMapped) == 0) {
+    family = AF_INET;
+    std::memmove(address, address + sizeof kMapped, 4);
+  }
+  const std::string name = interface_of(family, address);
+  Rail& rail = rails[name];
+  rail.interface = name;
+  ++rail.connections;
+  auto left = static_cast<int>(message.nlmsg_len) - static_cast<int>(NLMSG_LENGTH(sizeof *socket));
+  for (const auto* a = reinterpret_cast<const rtattr*>(socket + 1); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+    if (a->rta_type != INET_DIAG_INFO) continue;
+    tcp_info info{};
+    std::memcpy(&info, RTA_DATA(a), std::min(sizeof info, static_cast<std::size_t>(RTA_PAYLOAD(a))));
+    rail.out += static_cast<std::int64_t>(info.tcpi_bytes_acked);
+    rail.in += static_cast<std::int64_t>(info.tcpi_bytes_received);
+  }
+}
+
+// Asks the kernel for all established connections of a family.
+void ask(int family, const std::set<std::uint64_t>& inodes, std::map<std::string, Rail>& rails) {
+  const net::link::UniqueFd fd(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  if (fd.get() < 0) return;
+  Question question;
+  question.header = {.nlmsg_len = sizeof question,
+                     .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                     .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+                     .nlmsg_seq = 1,
+                     .nlmsg_pid = 0};
+  question.request.sdiag_family = static_cast<std::uint8_t>(family);
+  question.request.sdiag_protocol = IPPROTO_TCP;
+  question.request.idiag_ext = 1 << (INET_DIAG_INFO - 1);
+  question.request.idiag_states = 1U << kEstablished;
+  if (send(fd.get(), &question, sizeof question, 0) != static_cast<ssize_t>(sizeof question)) return;
+  alignas(nlmsghdr) char buffer[1 << 16];
+  for (;;) {
+    auto n = recv(fd.get(), buffer, sizeof buffer, 0);
+    if (n <= 0) return;
+    for (const auto* m = reinterpret_cast<const nlmsghdr*>(buffer); NLMSG_OK(m, n); m = NLMSG_NEXT(m, n)) {
+      if (m->nlmsg_type == NLMSG_DONE || m->nlmsg_type == NLMSG_ERROR) return;
+      add(*m, inodes, rails);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Rail> rails_of(int pid) {
+  const auto inodes = sockets_of(pid);
+  std::map<std::string, Rail> by_name;
+  if (!inodes.empty())
+    for (const int family : {AF_INET, AF_INET6}) ask(family, inodes, by_name);
+  std::vector<Rail> rails;
+  for (auto& [name, rail] : by_name) rails.push_back(std::move(rail));
+  return rails;
+}
+
+}  // namespace weft::cli
