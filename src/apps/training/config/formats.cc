@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -102,6 +103,18 @@ void rename(const json& format, Settings& settings) {
   }
 }
 
+// Llama's rule for the width of an MLP that no file names.
+void llama_ffn(const json& paths, Settings& settings) {
+  const auto hidden = number(settings, "hidden_size");
+  if (!hidden || exactly(settings, "ffn_hidden_size") != nullptr) return;
+  const std::string* multiplier = exactly(settings, paths[0].get<std::string>());
+  const double factor = multiplier == nullptr ? 1 : std::strtod(multiplier->c_str(), nullptr);
+  const auto unit = std::max<std::int64_t>(1, number(settings, paths[1].get<std::string>()).value_or(1));
+  const auto width = static_cast<std::int64_t>(static_cast<double>(8 * *hidden / 3) * factor);
+  settings.set("ffn_hidden_size", std::to_string((width + unit - 1) / unit * unit));
+  for (const json& path : paths) settings.set(path.get<std::string>(), "");
+}
+
 void adjust(const json& format, Settings& settings) {
   for (const json& path : format.value("halves", json::array()))
     if (const auto value = number(settings, path.get<std::string>()))
@@ -116,6 +129,13 @@ void adjust(const json& format, Settings& settings) {
       settings.set("ffn_hidden_size", std::to_string((width + unit - 1) / unit * unit));
     }
   }
+  const json tokens = format.value("tokens", json::object());
+  for (const auto& [path, ours] : tokens.items())
+    if (const auto value = number(settings, path), length = number(settings, "seq_length"); value && length && *length > 0) {
+      settings.set(path, "");
+      settings.set(ours.get<std::string>(), std::to_string(std::max<std::int64_t>(1, *value / *length)));
+    }
+  if (const json ffn = format.value("llama_ffn", json::array()); ffn.size() == 2) llama_ffn(ffn, settings);
   const json per = format.value("per", json::object());
   for (const auto& [path, length] : per.items())
     if (const auto value = number(settings, path), tokens = number(settings, length.get<std::string>());
