@@ -96,7 +96,7 @@ Column column_of(std::string_view cell) {
   const Unit* rate = unit_named(kRates, unit);
   const bool rates = has_one(plain, {"busbw", "bus bw", "bus_bw", "algbw", "alg bw", "bw", "b/w", "bandwidth", "tput",
                                      "throughput"});
-  if (rates && time == nullptr) {
+  if (rates) {
     column.kind = has_one(plain, {"bus"}) ? Kind::kBusbw : Kind::kAlgbw;
     // "bw_gb_sec", "bw_mib_sec"
     if (name.ends_with("_sec") || name.ends_with("_s"))
@@ -146,7 +146,7 @@ class Reader {
 
   std::optional<ColumnTable> finish() {
     close();
-    if (best_.rows.empty()) return std::nullopt;
+    if (best_.rows.empty() && !out_.no_column) return std::nullopt;
     best_.ranks = ranks_;
     best_.left_out = sections_ > 0 ? sections_ - 1 : 0;
     if (nixl_) make_pair();
