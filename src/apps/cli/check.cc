@@ -260,7 +260,8 @@ Result<std::string> take_columns(const Spec& spec, std::string_view text, const 
                                  PerfTable& read) {
   if (!own)
     return bad_input(
-        "{}: no row of nccl-tests (size count type redop root time algbw busbw …), OSU or IMB, no matrix of nvbandwidth, "
+        "{}: no row of nccl-tests (size count type redop root time algbw busbw …), OSU or IMB, no matrix of "
+        "nvbandwidth, "
         "and no header with a size and a time or a bandwidth",
         spec.table);
   if (own->no_column)
@@ -276,9 +277,10 @@ Result<std::string> take_columns(const Spec& spec, std::string_view text, const 
   if (read.collective.empty() && doctor::infer_collective(read, 0).ratio > 1.01)
     read.collective = "all_reduce", read.named = "busbw above algbw";
   if (read.collective.empty() && spec.collective.empty())
-    return bad_input("{}: a table with columns of its own that does not say which collective it measures: "
-                     "--collective all_reduce, all_gather, reduce_scatter, all_to_all, broadcast",
-                     spec.table);
+    return bad_input(
+        "{}: a table with columns of its own that does not say which collective it measures: "
+        "--collective all_reduce, all_gather, reduce_scatter, all_to_all, broadcast",
+        spec.table);
   std::string words = own->chosen.empty() ? "its bandwidths" : fmt::format("column '{}'", shown(own->chosen));
   if (own->times.size() > 1) words += fmt::format(" of {}; --column takes another", fmt::join(own->times, ", "));
   return words;

@@ -53,10 +53,10 @@ struct Verdict {
 std::string named(const doctor::PairMatrix& matrix, const std::vector<Pair>& pairs) {
   std::string all;
   for (std::size_t i = 0; i < std::min(pairs.size(), kMostNamed); ++i)
-    all += fmt::format("{}{} {:.1f}", i > 0 ? ", " : "",
-                       matrix.host ? fmt::format("GPU {}", pairs[i].to)
-                                   : fmt::format("{} to {}", pairs[i].from, pairs[i].to),
-                       pairs[i].rate);
+    all += fmt::format(
+        "{}{} {:.1f}", i > 0 ? ", " : "",
+        matrix.host ? fmt::format("GPU {}", pairs[i].to) : fmt::format("{} to {}", pairs[i].from, pairs[i].to),
+        pairs[i].rate);
   return pairs.size() > kMostNamed ? fmt::format("{} and {} more", all, pairs.size() - kMostNamed) : all;
 }
 
@@ -99,8 +99,8 @@ Verdict among_themselves(const doctor::PairMatrix& matrix, const std::vector<Pai
     if (pair.rate < kOdd * middle) odd.push_back(pair);
   verdict.slow = !odd.empty();
   verdict.words = odd.empty() ? "no pair is below the others"
-                              : fmt::format("{} of {} below three quarters of the median: {}", odd.size(),
-                                            pairs.size(), named(matrix, odd));
+                              : fmt::format("{} of {} below three quarters of the median: {}", odd.size(), pairs.size(),
+                                            named(matrix, odd));
   return verdict;
 }
 
@@ -128,24 +128,22 @@ constexpr const char* kHostCauses =
     "socket (numactl), other work";
 
 nlohmann::json as_json(const Verdict& verdict) {
-  return {{"title", verdict.title},       {"median_GBps", verdict.middle}, {"least_GBps", verdict.least},
-          {"most_GBps", verdict.most},    {"links_GBps", verdict.model},   {"slow", verdict.slow},
+  return {{"title", verdict.title},    {"median_GBps", verdict.middle}, {"least_GBps", verdict.least},
+          {"most_GBps", verdict.most}, {"links_GBps", verdict.model},   {"slow", verdict.slow},
           {"verdict", verdict.words}};
 }
 
 }  // namespace
 
 std::string_view machine_with(std::string_view gpu) {
-  const auto* at = std::ranges::find_if(
-      kKnown, [&](const Known& known) { return gpu.find(known.gpu) != std::string_view::npos; });
+  const auto* at =
+      std::ranges::find_if(kKnown, [&](const Known& known) { return gpu.find(known.gpu) != std::string_view::npos; });
   return at == std::end(kKnown) ? std::string_view() : at->machine;
 }
 
 Result<int> check_matrices(const std::string& file, const std::string& on, const std::string& json,
                            const doctor::PairMatrices& read) {
-  const std::string name = !on.empty()        ? on
-                           : read.gpus.empty() ? ""
-                                               : std::string(machine_with(read.gpus.front()));
+  const std::string name = !on.empty() ? on : read.gpus.empty() ? "" : std::string(machine_with(read.gpus.front()));
   std::optional<Machine> machine;
   if (!name.empty()) {
     WEFT_TRY(machine, load_machine(name));
@@ -176,8 +174,8 @@ Result<int> check_matrices(const std::string& file, const std::string& on, const
       fmt::print("{} was waived: the GPUs cannot reach each other's memory (nvidia-smi topo -p2p r; weft doctor).\n",
                  shown(test));
     for (const Verdict& v : verdicts) {
-      fmt::print("\n{}\n  {:.1f} GB/s in the median, {:.1f} to {:.1f}{}: {}\n", shown(v.title), v.middle, v.least, v.most,
-                 v.model > 0 ? fmt::format("; links of {:.1f}", v.model) : "", v.words);
+      fmt::print("\n{}\n  {:.1f} GB/s in the median, {:.1f} to {:.1f}{}: {}\n", shown(v.title), v.middle, v.least,
+                 v.most, v.model > 0 ? fmt::format("; links of {:.1f}", v.model) : "", v.words);
       if (v.slow) fmt::print("  {}\n", v.title.find("CPU(row)") == std::string::npos ? kPeerCauses : kHostCauses);
     }
     if (!peers.empty()) fmt::print("\n{}\n", peers);

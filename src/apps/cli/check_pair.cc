@@ -69,10 +69,11 @@ Result<int> check_pair(const std::string& file, const std::string& on, const std
                                              last.gigabytes, format_bytes(last.bytes), 100 * last.gigabytes / most,
                                              most, table.both_ways ? ", both ways" : "")
                                : fmt::format("{:.2f} us at {}", first.microseconds, format_bytes(first.bytes));
-  const std::string verdict = faster  ? "is faster than a port of this machine: another machine, several ports, or NVLink between GPUs of a node"
-                              : small ? "has no message that is large enough to judge a port by"
-                              : slow  ? "is slow: " + causes(table)
-                                      : "is what a port should deliver";
+  const std::string verdict =
+      faster ? "is faster than a port of this machine: another machine, several ports, or NVLink between GPUs of a node"
+      : small ? "has no message that is large enough to judge a port by"
+      : slow  ? "is slow: " + causes(table)
+              : "is what a port should deliver";
   if (json != "-") {
     fmt::print("This table of a pair ({}{}) {}: {}, {}.\n", shown(table.test), table.gpu ? ", a GPU's memory" : "",
                verdict, what, machine.name);

@@ -62,15 +62,24 @@ struct Unit {
   std::string_view name;
   double factor;
 };
-constexpr Unit kSizes[] = {{"b", 1},       {"byte", 1},    {"bytes", 1},   {"k", 1024},      {"kb", 1024},
-                           {"kib", 1024},  {"m", 1 << 20}, {"mb", 1 << 20}, {"mib", 1 << 20}, {"g", 1 << 30},
-                           {"gb", 1 << 30}, {"gib", 1 << 30}};
-constexpr Unit kTimes[] = {{"us", 1},   {"usec", 1},  {"µs", 1},         {"microseconds", 1},
-                           {"ms", 1e3}, {"msec", 1e3}, {"milliseconds", 1e3}, {"s", 1e6},
-                           {"sec", 1e6}, {"seconds", 1e6}, {"ns", 1e-3}};
-constexpr Unit kRates[] = {{"gb/s", 1},        {"gb/sec", 1},     {"gbps", 0.125},    {"gbit/s", 0.125}, {"gb/s/gpu", 1},
-                           {"mb/s", 1e-3},     {"mb/sec", 1e-3},  {"mib/s", 1.048576e-3}, {"mib/sec", 1.048576e-3},
-                           {"gib/s", 1.073741824}, {"gib/sec", 1.073741824}, {"gbits/s", 0.125}};
+constexpr Unit kSizes[] = {{"b", 1},         {"byte", 1},    {"bytes", 1},    {"k", 1024},
+                           {"kb", 1024},     {"kib", 1024},  {"m", 1 << 20},  {"mb", 1 << 20},
+                           {"mib", 1 << 20}, {"g", 1 << 30}, {"gb", 1 << 30}, {"gib", 1 << 30}};
+constexpr Unit kTimes[] = {{"us", 1},     {"usec", 1},           {"µs", 1},  {"microseconds", 1}, {"ms", 1e3},
+                           {"msec", 1e3}, {"milliseconds", 1e3}, {"s", 1e6}, {"sec", 1e6},        {"seconds", 1e6},
+                           {"ns", 1e-3}};
+constexpr Unit kRates[] = {{"gb/s", 1},
+                           {"gb/sec", 1},
+                           {"gbps", 0.125},
+                           {"gbit/s", 0.125},
+                           {"gb/s/gpu", 1},
+                           {"mb/s", 1e-3},
+                           {"mb/sec", 1e-3},
+                           {"mib/s", 1.048576e-3},
+                           {"mib/sec", 1.048576e-3},
+                           {"gib/s", 1.073741824},
+                           {"gib/sec", 1.073741824},
+                           {"gbits/s", 0.125}};
 
 template <std::size_t N>
 const Unit* unit_named(const Unit (&units)[N], std::string_view name) {
@@ -94,8 +103,8 @@ Column column_of(std::string_view cell) {
     if (const auto under = name.rfind('_'); under != std::string::npos) unit = name.substr(under + 1);
   const Unit* time = unit_named(kTimes, unit);
   const Unit* rate = unit_named(kRates, unit);
-  const bool rates = has_one(plain, {"busbw", "bus bw", "bus_bw", "algbw", "alg bw", "bw", "b/w", "bandwidth", "tput",
-                                     "throughput"});
+  const bool rates =
+      has_one(plain, {"busbw", "bus bw", "bus_bw", "algbw", "alg bw", "bw", "b/w", "bandwidth", "tput", "throughput"});
   if (rates) {
     column.kind = has_one(plain, {"bus"}) ? Kind::kBusbw : Kind::kAlgbw;
     // "bw_gb_sec", "bw_mib_sec"
@@ -249,9 +258,8 @@ class Reader {
   void make_pair() {
     PairTable pair{.test = "NIXLBench"};
     for (const PerfTable::Row& row : best_.rows)
-      pair.rows.push_back({.bytes = row.bytes,
-                           .gigabytes = row.algbw,
-                           .microseconds = row.algbw > 0 ? 0 : row.microseconds});
+      pair.rows.push_back(
+          {.bytes = row.bytes, .gigabytes = row.algbw, .microseconds = row.algbw > 0 ? 0 : row.microseconds});
     out_.pair = std::move(pair);
   }
 

@@ -29,7 +29,8 @@ TEST(Columns, AMarkdownTableIsReadByItsHeaderWithSizesInTheCells) {
 
 TEST(Columns, SectionsOfDeepSpeedsLogAreCollectivesOfTheirOwn) {
   const auto own = read_columns(
-      "Comm. Op            Message Size        Count               Total Latency(ms)   Avg Latency(ms)     tput_avg (Gbps) \n"
+      "Comm. Op            Message Size        Count               Total Latency(ms)   Avg Latency(ms)     tput_avg "
+      "(Gbps) \n"
       "barrier\n"
       "                    0B                  3                   5.41                1.80                0.00 \n"
       "all_gather_into_tensor\n"
@@ -90,7 +91,8 @@ TEST(Matrices, NvbandwidthAndTheSamplesOfCudaAreRead) {
       "Device 0: NVIDIA A100-SXM4-80GB (00000000:34:00)\nDevice 1: NVIDIA A100-SXM4-80GB (00000000:35:00)\n"
       "Waiving device_to_device_memcpy_write_sm.\n"
       "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)\n           0         1\n 0     24.90     25.10\n\n"
-      "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n           0         1\n 0       N/A    270.1\n 1     271.0       N/A\n"
+      "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n           0         1\n 0       N/A    270.1\n 1     271.0 "
+      "      N/A\n"
       "SUM device_to_device_memcpy_read_ce 541.1\n");
   ASSERT_EQ(read.all.size(), 2u);
   EXPECT_EQ(read.gpus.at(0), "NVIDIA A100-SXM4-80GB");
@@ -98,7 +100,8 @@ TEST(Matrices, NvbandwidthAndTheSamplesOfCudaAreRead) {
   EXPECT_TRUE(read.all[0].host);
   EXPECT_EQ(read.all[1].rates, (std::vector<std::vector<double>>{{0, 270.1}, {271.0, 0}}));
   const PairMatrices samples = read_matrices(
-      "Bidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1 \n     0 900.00  20.0\n     1  21.0 900.0\n"
+      "Bidirectional P2P=Disabled Bandwidth Matrix (GB/s)\n   D\\D     0      1 \n     0 900.00  20.0\n     1  21.0 "
+      "900.0\n"
       "P2P=Enabled Latency (P2P Writes) Matrix (us)\n   GPU     0      1 \n     0   2.0   3.0\n     1   3.0   2.0\n");
   ASSERT_EQ(samples.all.size(), 1u);  // latencies are no bandwidths
   EXPECT_TRUE(samples.all[0].both_ways && samples.all[0].staged);
@@ -106,8 +109,8 @@ TEST(Matrices, NvbandwidthAndTheSamplesOfCudaAreRead) {
 }
 
 TEST(Matrices, AMatrixThatIsCutOffKeepsItsWholeRows) {
-  const PairMatrices read = read_matrices(
-      "memcpy SM GPU(row) <- GPU(column) bandwidth (GB/s)\n 0 1 2\n0 N/A 1 2\n1 3 N/A\n2 5 6 N/A\n");
+  const PairMatrices read =
+      read_matrices("memcpy SM GPU(row) <- GPU(column) bandwidth (GB/s)\n 0 1 2\n0 N/A 1 2\n1 3 N/A\n2 5 6 N/A\n");
   ASSERT_EQ(read.all.size(), 1u);
   EXPECT_EQ(read.all[0].rates.size(), 1u);
   EXPECT_TRUE(read_matrices("bandwidth of GPU(column)\n").all.empty());

@@ -54,7 +54,8 @@ class Reader {
   }
 
  private:
-  // "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)", "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)".
+  // "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)", "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix
+  // (GB/s)".
   bool title(std::string_view text) {
     const bool nvbandwidth = has(text, "bandwidth (GB/s)") && has(text, "(column)");
     const bool samples = has(text, "Bandwidth") && has(text, "Matrix (GB/s)");

@@ -10,9 +10,9 @@ namespace weft::doctor {
 // p2pBandwidthLatencyTest print them.
 struct PairMatrix {
   std::string title;
-  bool host = false;      // between the host and the GPUs: one row
-  bool both_ways = false;  // rates count both directions
-  bool staged = false;    // without peer access: through the host's memory
+  bool host = false;                       // between the host and the GPUs: one row
+  bool both_ways = false;                  // rates count both directions
+  bool staged = false;                     // without peer access: through the host's memory
   std::vector<std::vector<double>> rates;  // GB/s by row and column; 0: not measured, or within one GPU
 };
 struct PairMatrices {

@@ -64,8 +64,9 @@ class PairReader {
     table_.gpu = table_.gpu || text.find("Send memory:  cuda") != std::string_view::npos ||
                  text.find("-m cuda") != std::string_view::npos;
     const auto words = words_of(text);
-    const std::size_t first = !words.empty() && words[0] == "Final:" ? 1 : words.size() > 2 && words[0] == "[thread" ? 2 : 0;
-    if (first == 0 || words.size() < first + 8) return;
+    // "Final: 1000 …", "[thread 0] 622 …"; before UCX 1.11 the row alone.
+    const std::size_t first = words.empty() ? 0 : words[0] == "Final:" ? 1 : words[0] == "[thread" ? 2 : 0;
+    if (words.size() != first + 8) return;
     const auto rate = number(words[first + 5]), messages = number(words[first + 7]), time = number(words[first + 3]);
     if (!rate || !messages || !time || *messages <= 0 || *rate < 0) return;
     const bool latency = table_.test.ends_with("latency");

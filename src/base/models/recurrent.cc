@@ -153,7 +153,7 @@ Mixer mixer_of_layer(Keys& keys, const std::string& hybrid, std::int64_t layer, 
   if (const std::string word = keys.word_of_layer("layer_types", layer); !word.empty())
     return word == "full_attention" || word == "attention" || word == "sliding_attention" || word == "chunked_attention"
                ? attention
-                                                                                          : Mixer::kRecurrent;
+               : Mixer::kRecurrent;
   if (const auto group = keys.count({"layer_group_size"}); group && *group > 0)  // Ling 2.5 and 3
     return (layer + 1) % *group == 0 ? attention : Mixer::kRecurrent;
   if (keys.has("attn_type_list"))  // MiniMax-01: 1 attention, 0 lightning

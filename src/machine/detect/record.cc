@@ -45,7 +45,8 @@ bool survives_reading(const std::string& xml, const HostFacts& facts) {
 
 // A file of hwloc 3 as hwloc 2 reads it: version 3 has kinds of devices as bits, of which version 2 knows one number.
 std::string as_version_2(std::string text) {
-  constexpr std::pair<int, const char*> kKinds[] = {{8, "5"}, {4, "1"}, {32, "3"}, {16, "2"}, {64, "4"}, {2, "0"}, {1, "0"}};
+  constexpr std::pair<int, const char*> kKinds[] = {{8, "5"},  {4, "1"}, {32, "3"}, {16, "2"},
+                                                    {64, "4"}, {2, "0"}, {1, "0"}};
   const std::string key = "osdev_type=\"";
   for (auto at = text.find(key); at != std::string::npos; at = text.find(key, at)) {
     at += key.size();
@@ -79,7 +80,8 @@ Result<Topology> read_hwloc(const fs::path& file, const HostFacts& facts) {
   auto topology = detect(RecordedHost(text), std::nullopt, Endpoints::kGpusOrCores, facts);
   if (!topology)
     return bad_input("{}:1: {} (a file of hwloc {}{})", name, topology.error().message,
-                     version.empty() ? std::string("1.x") : std::string(shown(version)), kind[0] == 0 ? ", without <object>" : "");
+                     version.empty() ? std::string("1.x") : std::string(shown(version)),
+                     kind[0] == 0 ? ", without <object>" : "");
   return topology;
 }
 

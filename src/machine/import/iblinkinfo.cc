@@ -30,7 +30,7 @@ std::string_view peer_of(std::string_view line) {
 
 // The catalogue's network of a lane's rate: "4X  53.125 Gbps".
 const char* network_of(double lane) {
-  constexpr std::pair<double, const char*> kLanes[] = {{2.5, "ib-sdr"},   {5, "ib-ddr"},       {10, "ib-qdr"},
+  constexpr std::pair<double, const char*> kLanes[] = {{2.5, "ib-sdr"},     {5, "ib-ddr"},        {10, "ib-qdr"},
                                                        {14.0625, "ib-fdr"}, {25.78125, "ib-edr"}, {53.125, "ib-hdr"},
                                                        {106.25, "ib-ndr"},  {212.5, "ib-xdr"}};
   for (const auto& [rate, name] : kLanes)
@@ -51,7 +51,8 @@ bool is_iblinkinfo(std::string_view text) {
   bool named = false, linked = false;
   for (const TextLine& line : lines_of(text)) {
     named = named || !switch_name(trimmed(line.text)).empty();
-    linked = linked || (line.text.find(")==>") != std::string_view::npos && line.text.find("Gbps") != std::string_view::npos);
+    linked = linked ||
+             (line.text.find(")==>") != std::string_view::npos && line.text.find("Gbps") != std::string_view::npos);
   }
   return named && linked;
 }

@@ -135,6 +135,8 @@ bool is_ibnetdiscover(std::string_view text) {
   return std::ranges::any_of(lines_of(text), [](const TextLine& line) { return is_device(line.text); });
 }
 
-Result<IbFabric> parse_ibnetdiscover(std::string_view name, std::string_view text) { return FabricParser(name).run(text); }
+Result<IbFabric> parse_ibnetdiscover(std::string_view name, std::string_view text) {
+  return FabricParser(name).run(text);
+}
 
 }  // namespace weft::topology

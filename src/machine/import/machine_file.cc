@@ -55,7 +55,8 @@ Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view 
   if (is_nccl_log(text)) return machine(parse_nccl_log(catalog, name, text));
   return bad_input(
       "{}:1: none of the forms weft reads: NCCL topology XML, weft JSON, nvidia-smi topo -m, rocm-smi --showtopo, "
-      "hwloc XML and lstopo, Slurm topology.conf and topology.yaml, ibnetdiscover and iblinkinfo, NCCL's log of its paths "
+      "hwloc XML and lstopo, Slurm topology.conf and topology.yaml, ibnetdiscover and iblinkinfo, NCCL's log of its "
+      "paths "
       "(NCCL_DEBUG_SUBSYS=GRAPH), labels of Kubernetes nodes",
       name);
 }

@@ -52,8 +52,8 @@ ClassMatrix::Cell cell_of(std::string_view text) {
   if (first == std::string_view::npos || last == first || !text.ends_with(')')) return {};
   const std::string_view type = text.substr(last + 1, text.size() - last - 2);
   const double rate = std::strtod(std::string(text.substr(first + 1, last - first - 1)).c_str(), nullptr);
-  constexpr std::pair<std::string_view, Way> kTypes[] = {{"PIX", Way::kPix}, {"PXB", Way::kPxb}, {"PHB", Way::kPhb},
-                                                         {"C2C", Way::kPhb}, {"P2C", Way::kPhb}, {"SYS", Way::kSys},
+  constexpr std::pair<std::string_view, Way> kTypes[] = {{"PIX", Way::kPix},  {"PXB", Way::kPxb}, {"PHB", Way::kPhb},
+                                                         {"C2C", Way::kPhb},  {"P2C", Way::kPhb}, {"SYS", Way::kSys},
                                                          {"NODE", Way::kNode}};
   if (type == "NVL" && rate > 0)
     return {Way::kScaleUp, static_cast<std::int32_t>(std::clamp(std::round(rate / kLinkInNccl), 1.0, 64.0))};
@@ -98,7 +98,8 @@ Result<Topology> parse_nccl_log(const Catalog& catalog, std::string_view name, s
           cells[{from, entry(words[i], line.number)}] = cell;
   }
   matrix.resize();
-  for (const auto& [ends, cell] : cells) matrix.cells[ends.first][ends.second] = matrix.cells[ends.second][ends.first] = cell;
+  for (const auto& [ends, cell] : cells)
+    matrix.cells[ends.first][ends.second] = matrix.cells[ends.second][ends.first] = cell;
   return machine_of(catalog, name, matrix);
 }
 

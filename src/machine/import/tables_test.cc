@@ -262,13 +262,15 @@ TEST(Lstopo, AMachineWithoutGpusIsRefused) {
 
 TEST(Iblinkinfo, HostsAreAtTheSwitchesThatNameThem) {
   const std::string text =
-      "CA: n1 HCA-1:\n      0x1      6    1[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       3    3[  ] \"leaf1\" ( )\n"
+      "CA: n1 HCA-1:\n      0x1      6    1[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       3    3[  ] "
+      "\"leaf1\" ( )\n"
       "Switch: 0xa leaf1:\n"
       "           3    1[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       1    1[  ] \"n1 HCA-1\" ( )\n"
       "           3    2[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       2    1[  ] \"n1 HCA-2\" ( )\n"
       "           3    4[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       7    1[  ] \"leaf2\" ( )\n"
       "           3    5[  ] ==(                Down/ Polling)==>             [  ] \"\" ( )\n"
-      "           3   41[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       9    1[  ] \"Mellanox Technologies Aggregation Node\" ( )\n"
+      "           3   41[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       9    1[  ] \"Mellanox Technologies "
+      "Aggregation Node\" ( )\n"
       "Switch: 0xb leaf2:\n"
       "           7    1[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       3    4[  ] \"leaf1\" ( )\n"
       "           7    2[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       5    1[  ] \"n2 mlx5_0\" ( )\n";
@@ -285,9 +287,12 @@ TEST(Iblinkinfo, HostsAreAtTheSwitchesThatNameThem) {
 
 TEST(NcclLog, TheTableOfPathsIsTheNodeOfTheFirstHost) {
   const std::string text =
-      "hostA:1:2 [0] NCCL INFO GPU/1000 :GPU/0-1000 (0/5000.0/LOC) GPU/0-2000 (1/60.0/NVL) GPU/0-8000 (4/12.0/SYS) NET/0 (3/24.0/PIX)\n"
-      "hostA:1:2 [0] NCCL INFO GPU/2000 :GPU/0-1000 (1/60.0/NVL) GPU/0-2000 (0/5000.0/LOC) GPU/0-8000 (4/12.0/SYS) NET/0 (3/24.0/PIX)\n"
-      "hostA:1:2 [0] NCCL INFO GPU/8000 :GPU/0-1000 (4/12.0/SYS) GPU/0-2000 (4/12.0/SYS) GPU/0-8000 (0/5000.0/LOC) NET/0 (6/12.0/SYS)\n"
+      "hostA:1:2 [0] NCCL INFO GPU/1000 :GPU/0-1000 (0/5000.0/LOC) GPU/0-2000 (1/60.0/NVL) GPU/0-8000 (4/12.0/SYS) "
+      "NET/0 (3/24.0/PIX)\n"
+      "hostA:1:2 [0] NCCL INFO GPU/2000 :GPU/0-1000 (1/60.0/NVL) GPU/0-2000 (0/5000.0/LOC) GPU/0-8000 (4/12.0/SYS) "
+      "NET/0 (3/24.0/PIX)\n"
+      "hostA:1:2 [0] NCCL INFO GPU/8000 :GPU/0-1000 (4/12.0/SYS) GPU/0-2000 (4/12.0/SYS) GPU/0-8000 (0/5000.0/LOC) "
+      "NET/0 (6/12.0/SYS)\n"
       "hostB:1:2 [0] NCCL INFO GPU/1000 :GPU/0-1000 (0/5000.0/LOC) GPU/0-9000 (1/60.0/NVL)\n";
   ASSERT_TRUE(is_nccl_log(text));
   const auto t = parse_nccl_log(catalog(), "nccl.log", text);

@@ -25,6 +25,7 @@ bool trains(const Words& words) {
                                                 "--train.micro_batch_size",
                                                 "--max_context_width",
                                                 "actor_rollout_ref.model.path",
+                                                "trainer.policy.model.path",
                                                 "--train-iters"};
   return std::ranges::any_of(words, [](const std::string& word) {
     return std::ranges::any_of(kMarks, [&](std::string_view mark) {

@@ -387,8 +387,9 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
   }
   return bad_input(
       "{}: neither arguments of Megatron-LM or of Hugging Face's Trainer nor a file of NeMo, Automodel, torchtitan, "
-      "LLaMA-Factory, axolotl, accelerate, DeepSpeed, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, LLM Foundry, verl, "
-      "NeMo-RL or OpenRLHF{}{}",
+      "LLaMA-Factory, axolotl, accelerate, DeepSpeed, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, LLM Foundry, "
+      "lingua, "
+      "MaxText, Primus, verl, NeMo-RL, OpenRLHF, slime, ROLL, SkyRL or AReaL{}{}",
       file, config.assumed.empty() ? "" : "; ", fmt::join(config.assumed, ", "));
 }
 

@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -115,7 +116,27 @@ void llama_ffn(const json& paths, Settings& settings) {
   for (const json& path : paths) settings.set(path.get<std::string>(), "");
 }
 
+// "fsdp:d4p1t2", "megatron:(attn:d1p4t2c2|ffn:d1p4t1e8)": letters and counts; attention's stand before the experts'.
+void allocate(const std::string& path, Settings& settings) {
+  const std::string* value = exactly(settings, path);
+  if (value == nullptr) return;
+  const std::string text = *value;
+  constexpr std::pair<char, const char*> kLetters[] = {{'p', "pipeline_model_parallel_size"},
+                                                       {'t', "tensor_model_parallel_size"},
+                                                       {'c', "context_parallel_size"},
+                                                       {'e', "expert_model_parallel_size"}};
+  for (std::size_t at = 0; at + 1 < text.size(); ++at)
+    for (const auto& [letter, ours] : kLetters)
+      if (text[at] == letter && std::isdigit(static_cast<unsigned char>(text[at + 1])) != 0 &&
+          (at == 0 || std::isalpha(static_cast<unsigned char>(text[at - 1])) == 0) &&
+          exactly(settings, ours) == nullptr)
+        settings.set(ours, std::to_string(std::strtol(text.c_str() + at + 1, nullptr, 10)));
+  if (text.find("megatron") != std::string::npos) settings.set("zero_stage", "1");
+  settings.set(path, "");
+}
+
 void adjust(const json& format, Settings& settings) {
+  if (format.contains("allocation")) allocate(format["allocation"].get<std::string>(), settings);
   for (const json& path : format.value("halves", json::array()))
     if (const auto value = number(settings, path.get<std::string>()))
       settings.set(path.get<std::string>(), std::to_string(*value / 2));
@@ -131,7 +152,8 @@ void adjust(const json& format, Settings& settings) {
   }
   const json tokens = format.value("tokens", json::object());
   for (const auto& [path, ours] : tokens.items())
-    if (const auto value = number(settings, path), length = number(settings, "seq_length"); value && length && *length > 0) {
+    if (const auto value = number(settings, path), length = number(settings, "seq_length");
+        value && length && *length > 0) {
       settings.set(path, "");
       settings.set(ours.get<std::string>(), std::to_string(std::max<std::int64_t>(1, *value / *length)));
     }

@@ -268,5 +268,36 @@ TEST(Formats, TokensOfAMicroBatchAreSequences) {
   EXPECT_EQ(c.numbers.at("zero"), 1);
 }
 
+TEST(Formats, ArealsAllocationIsLettersWithCounts) {
+  const Config c =
+      read("a.yaml",
+           "actor:\n  backend: \"megatron:(attn:d1p2t4c2|ffn:d1p2t1e8)\"\n  path: Qwen/Qwen3-30B-A3B\n"
+           "  mb_spec:\n    max_tokens_per_mb: 8192\ngconfig:\n  max_new_tokens: 2048\n  n_samples: 4\n"
+           "train_dataset:\n  batch_size: 32\n  max_length: 2048\nrollout:\n  backend: \"sglang:d8p1t1\"\n");
+  EXPECT_EQ(c.format, "AReaL");
+  EXPECT_EQ(c.numbers.at("tp"), 4);
+  EXPECT_EQ(c.numbers.at("pp"), 2);
+  EXPECT_EQ(c.numbers.at("cp"), 2);
+  EXPECT_EQ(c.numbers.at("ep"), 8);
+  EXPECT_EQ(c.numbers.at("seq"), 4096);
+  EXPECT_EQ(c.numbers.at("micro-batch"), 2);
+  EXPECT_EQ(c.numbers.at("global-batch"), 128);
+  EXPECT_EQ(c.numbers.at("zero"), 1);
+}
+
+TEST(Formats, SkyRlsMiniBatchCountsPrompts) {
+  const Config c =
+      read("s.sh",
+           "uv run -m skyrl.train trainer.policy.model.path=\"Qwen/Qwen2.5-7B\" trainer.strategy=fsdp \\\n"
+           "  trainer.policy_mini_batch_size=64 generator.n_samples_per_prompt=8 trainer.max_prompt_length=512 \\\n"
+           "  generator.sampling_params.max_generate_length=1536 trainer.micro_train_batch_size_per_gpu=4\n");
+  EXPECT_EQ(c.format, "SkyRL");
+  EXPECT_EQ(c.model_name, "qwen2.5-7b");
+  EXPECT_EQ(c.numbers.at("global-batch"), 512);
+  EXPECT_EQ(c.numbers.at("seq"), 2048);
+  EXPECT_EQ(c.numbers.at("micro-batch"), 4);
+  EXPECT_EQ(c.numbers.at("zero"), 3);
+}
+
 }  // namespace
 }  // namespace weft::training

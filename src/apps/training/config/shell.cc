@@ -19,7 +19,7 @@ namespace {
 
 using Kind = ShellToken::Kind;
 
-constexpr int kDeepest = 64;                 // of functions, substitutions and sourced files
+constexpr int kDeepest = 64;                    // of functions, substitutions and sourced files
 constexpr std::size_t kMostCommands = 1 << 16;  // of one script
 
 class Interpreter {
@@ -197,7 +197,8 @@ class Interpreter {
     while (token().kind != Kind::kEnd && !is_word("esac")) {
       bool hit = false;
       for (; token().kind != Kind::kEnd && !is_operator(")") && !is_word("esac"); ++at_)
-        if (token().kind == Kind::kWord) hit = hit || fnmatch(words_.text_of(token().text).c_str(), value.c_str(), 0) == 0;
+        if (token().kind == Kind::kWord)
+          hit = hit || fnmatch(words_.text_of(token().text).c_str(), value.c_str(), 0) == 0;
       if (is_operator(")")) ++at_;
       branch(hit && !done, {";;", "esac"});
       done = done || hit;

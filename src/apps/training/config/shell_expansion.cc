@@ -214,7 +214,8 @@ ShellExpansion::Words ShellExpansion::substituted(const std::string& whole) {
 std::string ShellExpansion::document(const std::string& body) {
   std::string text;
   for (std::size_t i = 0; i < body.size();) {
-    if (body[i] == '\\' && i + 1 < body.size() && std::string_view("$`\\\n").find(body[i + 1]) != std::string_view::npos) {
+    if (body[i] == '\\' && i + 1 < body.size() &&
+        std::string_view("$`\\\n").find(body[i + 1]) != std::string_view::npos) {
       if (body[i + 1] != '\n') text += body[i + 1];
       i += 2;
     } else if (body[i] == '$') {

@@ -31,16 +31,18 @@ TEST(Shell, TheOutputOfCatIsItsDocument) {
 }
 
 TEST(Shell, AFileThatAScriptWritesIsKept) {
-  const ShellRun read = run("F=ds.json\ncat <<EOT > $F\n{\"train_batch_size\": $B}\nEOT\ncat > plain.txt <<X\none\nX\n");
+  const ShellRun read =
+      run("F=ds.json\ncat <<EOT > $F\n{\"train_batch_size\": $B}\nEOT\ncat > plain.txt <<X\none\nX\n");
   EXPECT_EQ(read.files.at("ds.json"), "{\"train_batch_size\": $B}\n");
   EXPECT_EQ(read.files.at("plain.txt"), "one\n");
 }
 
 TEST(Shell, DeepSpeedsFileWrittenByTheScriptIsTheRunsStage) {
-  const auto c = parse_config("t.sh",
-                              "#!/bin/bash\ncfg=/tmp/ds.json\ncat <<EOT > $cfg\n{\"zero_optimization\": {\"stage\": 2},\n"
-                              " \"train_micro_batch_size_per_gpu\": 3}\nEOT\n"
-                              "deepspeed t.py --model_name_or_path Qwen/Qwen2.5-7B --deepspeed $cfg\n");
+  const auto c =
+      parse_config("t.sh",
+                   "#!/bin/bash\ncfg=/tmp/ds.json\ncat <<EOT > $cfg\n{\"zero_optimization\": {\"stage\": 2},\n"
+                   " \"train_micro_batch_size_per_gpu\": 3}\nEOT\n"
+                   "deepspeed t.py --model_name_or_path Qwen/Qwen2.5-7B --deepspeed $cfg\n");
   ASSERT_TRUE(c) << c.error().message;
   EXPECT_EQ(c->numbers.at("zero"), 2);
   EXPECT_EQ(c->numbers.at("micro-batch"), 3);

@@ -63,8 +63,8 @@ class Lexer {
     while (blank(peek())) ++at_;
     std::string end;
     bool quoted = false;
-    for (char c = peek(); at_ < text_.size() && !blank(c) && std::string_view("\n;>|)&").find(c) == std::string_view::npos;
-         c = peek()) {
+    for (char c = peek();
+         at_ < text_.size() && !blank(c) && std::string_view("\n;>|)&").find(c) == std::string_view::npos; c = peek()) {
       if (c == '\'' || c == '"' || c == '\\')
         quoted = true;
       else
