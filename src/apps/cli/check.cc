@@ -1,9 +1,15 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "apps/cli/check_causes.h"
+#include "apps/cli/check_matrix.h"
 #include "apps/cli/check_pair.h"
 #include "apps/cli/commands.h"
+#include "apps/doctor/columns.h"
+#include "apps/doctor/matrix.h"
 #include "apps/doctor/tables.h"
 #include "base/job_text.h"
 #include "base/text.h"
@@ -16,13 +22,15 @@ using accuracy::Point;
 using doctor::PerfTable;
 
 struct Spec {
-  std::string table, on, collective, json;
+  std::string table, on, collective, column, json;
   std::int64_t ranks = 0, together = 0;
 };
 
 constexpr const char* kExamples = R"(
 Is this table of nccl-tests what the machine should deliver? Reads the text of all_reduce_perf and its siblings, of
-OSU's and IMB's collectives, of perftest or of weft bench as it was printed, with prompts and other lines around.
+OSU's and IMB's collectives, of perftest or of weft bench as it was printed, with prompts and other lines around; and
+tables with columns of their own (text, Markdown, CSV) whose header names a size and a time or a bandwidth. Matrices of
+nvbandwidth and p2pBandwidthLatencyTest are held against the machine's links, or pair against pair.
 Without --on the machine is guessed from the table's list of devices. Each row is held against the model: what NCCL
 would choose, timed by weft's simulator. If large messages are slow, causes are replayed in the simulated machine one
 after the other; they are listed by their likelihood, and that the model is at fault is one of them. Both columns are
@@ -42,24 +50,14 @@ constexpr double kShownLikelihood = 0.02;
 
 double slow_from(Bytes bytes) { return bytes >= kLarge ? kSlow : kSmallSlow; }
 
-// GPUs whose tables name the machine. Others have to be named with --on.
-struct Known {
-  std::string_view gpu, machine;
-};
-constexpr Known kKnown[] = {{"GB300", "gb300-nvl72"},       {"GB200", "gb200-nvl72"}, {"GH200", "gh200"},
-                            {"H100 80GB HBM3", "dgx-h100"}, {"H200", "hgx-h200"},     {"B200", "hgx-b200"},
-                            {"B300", "hgx-b300"},           {"A100-SXM", "dgx-a100"}, {"V100-SXM3", "dgx2"},
-                            {"V100-SXM2", "dgx1-v100"},     {"MI300X", "mi300x"}};
-
 Result<std::string> machine_of(const Spec& spec, const PerfTable& table) {
   if (!spec.on.empty() && spec.on != "this") return spec.on;
   const std::size_t hosts = table.hosts.size();
-  for (const Known& known : kKnown) {
-    if (table.gpu.find(known.gpu) == std::string::npos) continue;
-    if (hosts <= 1) return std::string(known.machine);
+  if (const std::string_view known = machine_with(table.gpu); !known.empty()) {
+    if (hosts <= 1) return std::string(known);
     // As many GPUs of each host as the table lists: two hosts with one GPU each are not one node with two.
     const std::size_t each = static_cast<std::size_t>(table.ranks) / hosts;
-    const std::string all = fmt::format("{}:nodes={}", known.machine, hosts);
+    const std::string all = fmt::format("{}:nodes={}", known, hosts);
     WEFT_TRY(const Machine whole, load_machine(all));
     const auto own = static_cast<std::size_t>(whole.view->endpoints()) / hosts;
     return each > 0 && each < own ? fmt::format("{},gpus={}", all, each) : all;
@@ -259,15 +257,51 @@ std::string wrong_in_words(const PerfTable& table) {
                      sizes > 1 ? fmt::format(" and at {} more size{}", sizes - 1, sizes == 2 ? "" : "s") : "");
 }
 
+// A table with columns of its own in place of none. What was judged, in words.
+Result<std::string> take_columns(const Spec& spec, std::string_view text, const std::optional<doctor::ColumnTable>& own,
+                                 PerfTable& read) {
+  if (!own)
+    return bad_input(
+        "{}: no row of nccl-tests (size count type redop root time algbw busbw …), OSU or IMB, no matrix of "
+        "nvbandwidth, "
+        "and no header with a size and a time or a bandwidth",
+        spec.table);
+  if (own->no_column)
+    return bad_input("{}: --column {}: its columns of times are {}", spec.table, shown(*own->no_column),
+                     fmt::join(own->times, ", "));
+  const PerfTable around = std::exchange(read, own->table);
+  read.ranks = std::max(read.ranks, around.ranks);
+  read.listed = around.listed, read.hosts = around.hosts, read.gpu = around.gpu;
+  if (read.collective.empty()) read.collective = around.collective, read.named = around.named;
+  if (read.collective.empty()) read.collective = doctor::collective_in(text), read.named = "its own words";
+  if (read.collective.empty()) read.collective = doctor::collective_in(spec.table), read.named = "the file's name";
+  // Of all collectives only all_reduce counts more on the bus than its algorithm moves.
+  if (read.collective.empty() && doctor::infer_collective(read, 0).ratio > 1.01)
+    read.collective = "all_reduce", read.named = "busbw above algbw";
+  if (read.collective.empty() && spec.collective.empty())
+    return bad_input(
+        "{}: a table with columns of its own that does not say which collective it measures: "
+        "--collective all_reduce, all_gather, reduce_scatter, all_to_all, broadcast",
+        spec.table);
+  std::string words = own->chosen.empty() ? "its bandwidths" : fmt::format("column '{}'", shown(own->chosen));
+  if (own->times.size() > 1) words += fmt::format(" of {}; --column takes another", fmt::join(own->times, ", "));
+  return words;
+}
+
 Result<int> run(const Spec& spec) {
   WEFT_TRY(std::string text, read_text_file(spec.table));
   text = plain_text(std::move(text));
   if (const auto pair = doctor::read_perftest(text)) return check_pair(spec.table, spec.on, spec.json, *pair);
+  if (const auto matrices = doctor::read_matrices(text); !matrices.all.empty() || !matrices.waived.empty())
+    return check_matrices(spec.table, spec.on, spec.json, matrices);
   PerfTable read = doctor::read_table(text);
   if (!read.refused.empty()) return bad_input("{}: {}", spec.table, shown(read.refused));
-  if (read.rows.empty())
-    return bad_input("{}: no row of nccl-tests (size count type redop root time algbw busbw …), OSU or IMB",
-                     spec.table);
+  std::string own_columns;
+  if (read.rows.empty()) {
+    const auto columns = doctor::read_columns(text, spec.column);
+    if (columns && columns->pair) return check_pair(spec.table, spec.on, spec.json, *columns->pair);
+    WEFT_TRY(own_columns, take_columns(spec, text, columns, read));
+  }
   const std::size_t rows = read.rows.size();
   const std::string contradiction = doctor::leave_out_contradictions(read);
   if (2 * read.rows.size() <= rows && !contradiction.empty())
@@ -306,6 +340,10 @@ Result<int> run(const Spec& spec) {
                                                                                        : 1)};
   WEFT_TRY(table.collective, schedule::parse_collective(collective));
   WEFT_TRY(const Rank ranks, ranks_on(machine, number > 0 ? number : -1));
+  for (PerfTable::Row& row : read.rows)  // a table of bandwidths on the bus alone
+    if (row.microseconds <= 0 && row.in_place <= 0 && row.busbw > 0)
+      row.microseconds =
+          static_cast<double>(row.bytes) * schedule::bus_factor(table.collective, ranks) / row.busbw * 1e-3;
   table.points = points_of(read, ranks, false);
   accuracy::Table in_place = table;
   in_place.points = points_of(read, ranks, true);
@@ -338,6 +376,7 @@ Result<int> run(const Spec& spec) {
           "The table does not say which network joins the hosts: that of the preset is assumed (weft topo --on {}); "
           "another one is --on {},net=….\n",
           on, on);
+    if (!own_columns.empty()) fmt::print("Judged: {}.\n", own_columns);
     print_notes(read);
     fmt::print("\n");
     print(judged);
@@ -381,6 +420,7 @@ Command add_check(CLI::App& app) {
   sub->add_option("table", spec->table, "text that all_reduce_perf or a sibling printed")->required();
   sub->add_option("--on", spec->on, "the machine it was measured on (default: guessed from the table)");
   sub->add_option("--collective", spec->collective, "that was measured (default: as the table says, else all_reduce)");
+  sub->add_option("--column", spec->column, "of times, in a table with columns of its own: a part of its name");
   sub->add_option("--ranks,-n", spec->ranks, "of it (default: as the table lists, else every GPU of the machine)")
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--gpus-per-thread", spec->together, "nccl-tests' -g (default: as the table says, else 1)")

@@ -48,10 +48,10 @@ std::string causes(const doctor::PairTable& table) {
 
 Result<int> check_pair(const std::string& file, const std::string& on, const std::string& json,
                        const doctor::PairTable& table) {
-  if (table.rows.empty()) return bad_input("{}: perftest's '{}' without a row", file, shown(table.test));
+  if (table.rows.empty()) return bad_input("{}: a table of '{}' without a row", file, shown(table.test));
   if (on.empty())
     return bad_input(
-        "{}: perftest's '{}' measures one pair of NICs, and the table does not name their rate: which "
+        "{}: '{}' measures one pair of NICs, and the table does not name their rate: which "
         "machine is it? Say --on, e.g. --on dgx-h100",
         file, shown(table.test));
   WEFT_TRY(const Machine machine, load_machine(on));
@@ -69,12 +69,13 @@ Result<int> check_pair(const std::string& file, const std::string& on, const std
                                              last.gigabytes, format_bytes(last.bytes), 100 * last.gigabytes / most,
                                              most, table.both_ways ? ", both ways" : "")
                                : fmt::format("{:.2f} us at {}", first.microseconds, format_bytes(first.bytes));
-  const std::string verdict = faster  ? "is faster than a port of this machine: another machine, or several ports"
-                              : small ? "has no message that is large enough to judge a port by"
-                              : slow  ? "is slow: " + causes(table)
-                                      : "is what a port should deliver";
+  const std::string verdict =
+      faster ? "is faster than a port of this machine: another machine, several ports, or NVLink between GPUs of a node"
+      : small ? "has no message that is large enough to judge a port by"
+      : slow  ? "is slow: " + causes(table)
+              : "is what a port should deliver";
   if (json != "-") {
-    fmt::print("This table of perftest ({}{}) {}: {}, {}.\n", shown(table.test), table.gpu ? ", a GPU's memory" : "",
+    fmt::print("This table of a pair ({}{}) {}: {}, {}.\n", shown(table.test), table.gpu ? ", a GPU's memory" : "",
                verdict, what, machine.name);
     print_rows(table, most);
   }

@@ -38,8 +38,8 @@ constexpr std::string_view kRasWords[] = {"MISMATCH",         "INCOMPLETE",     
 
 // "with error 12 from peer 10.0.0.7<1>": the peer that the line names.
 std::string peer_of(std::string_view line) {
-  for (const std::string_view word :
-       {"Got completion from peer ", "closed by remote peer ", "onnect to ", "Call to recv from "})
+  for (const std::string_view word : {"Got completion from peer ", "closed by remote peer ",
+                                      "onnect to target: ", "onnect to segment: ", "onnect to ", "Call to recv from "})
     if (const auto at = line.find(word); at != std::string_view::npos) {
       auto begin = at + word.size();
       if (begin < line.size() && line[begin] == '(') ++begin;  // "connect to (node-3, 29500)"

@@ -39,6 +39,7 @@ class PairReader {
     if (std::string link = value_of(text, "Link type"); !link.empty()) table_.link = link;
     table_.gpu = table_.gpu || text.find("cuMemAlloc") != std::string_view::npos ||
                  text.find("use_cuda") != std::string_view::npos || text.find("use_rocm") != std::string_view::npos;
+    ucx(text);
     if (text.find("#bytes") != std::string_view::npos && text.find("#iterations") != std::string_view::npos) {
       gigabits_ = text.find("Gb/sec") != std::string_view::npos;
       latency_ = text.find("t_typical") != std::string_view::npos || text.find("t_avg") != std::string_view::npos;
@@ -48,11 +49,32 @@ class PairReader {
     if (header_) row(words_of(text));
   }
   std::optional<PairTable> finish() {
-    if (table_.test.empty() || !header_) return std::nullopt;
+    if (final_) table_.rows = {*final_};
+    if (table_.test.empty() || !(header_ || final_)) return std::nullopt;
     return std::move(table_);
   }
 
  private:
+  // ucx_perftest: "Final: iterations percentile average overall MB/s MB/s messages/s messages/s"; it does not print the
+  // size, which follows from the bandwidth and the rate of messages.
+  void ucx(std::string_view text) {
+    if (text.find("bandwidth (MB/s)") != std::string_view::npos && text.find("message rate") != std::string_view::npos)
+      table_.test = text.find("latency (usec)") != std::string_view::npos ? "ucx_perftest, latency" : "ucx_perftest";
+    if (!table_.test.starts_with("ucx_perftest")) return;
+    table_.gpu = table_.gpu || text.find("Send memory:  cuda") != std::string_view::npos ||
+                 text.find("-m cuda") != std::string_view::npos;
+    const auto words = words_of(text);
+    // "Final: 1000 …", "[thread 0] 622 …"; before UCX 1.11 the row alone.
+    const std::size_t first = words.empty() ? 0 : words[0] == "Final:" ? 1 : words[0] == "[thread" ? 2 : 0;
+    if (words.size() != first + 8) return;
+    const auto rate = number(words[first + 5]), messages = number(words[first + 7]), time = number(words[first + 3]);
+    if (!rate || !messages || !time || *messages <= 0 || *rate < 0) return;
+    const bool latency = table_.test.ends_with("latency");
+    final_ = PairTable::Row{.bytes = static_cast<std::int64_t>(*rate * kMebi / *messages + 0.5),
+                            .gigabytes = latency ? 0 : *rate * kMebi * 1e-9,
+                            .microseconds = latency ? *time : 0};
+  }
+
   void title(std::string_view text) {
     const auto begin = text.find_first_not_of(" \t#-");
     if (begin == std::string_view::npos) return;
@@ -79,6 +101,7 @@ class PairReader {
   }
 
   PairTable table_;
+  std::optional<PairTable::Row> final_;
   bool header_ = false, gigabits_ = false, latency_ = false;
 };
 

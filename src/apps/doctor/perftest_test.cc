@@ -47,5 +47,22 @@ TEST(Perftest, OtherTextIsNoTableOfIt) {
   EXPECT_FALSE(read_perftest(""));
 }
 
+// 1,000 MiB/s at 2,000 messages/s are messages of 524,288 bytes.
+TEST(Perftest, UcxPerftestsSizeFollowsFromItsRates) {
+  const std::string head =
+      "+--------------+--------------+------------------------------+---------------------+-----------------------+\n"
+      "|              |              |       overhead (usec)        |   bandwidth (MB/s)  |  message rate (msg/s) |\n";
+  for (const char* row :
+       {"[thread 0]   600  0.2 500.0 500.0  900.0 900.0  1800 1800\nFinal: 1000 0.2 500.0 500.0 1000.0 1000.0 2000 "
+        "2000\n",
+        "   600  0.2 500.0 500.0  900.0 900.0  1800 1800\n  1000 0.2 500.0 500.0 1000.0 1000.0 2000 2000\n"}) {
+    const auto read = read_perftest(head + row);
+    ASSERT_TRUE(read) << row;
+    ASSERT_EQ(read->rows.size(), 1u);
+    EXPECT_EQ(read->rows[0].bytes, 524288);
+    EXPECT_NEAR(read->rows[0].gigabytes, 1000 * 1048576e-9, 1e-9);
+  }
+}
+
 }  // namespace
 }  // namespace weft::doctor

@@ -45,7 +45,9 @@ constexpr std::string_view kWords[] = {"WARN",
                                        "HIP error",
                                        "double free",
                                        "(): ",
-                                       "corrupted "};
+                                       "corrupted ",
+                                       ".cpp:",
+                                       ".cc:"};
 
 bool has(std::string_view line, std::string_view word) { return line.find(word) != std::string_view::npos; }
 
@@ -77,6 +79,15 @@ bool raises(std::string_view line) {
         return true;
     }
   return false;
+}
+
+// glog's severity at the start of a line: "E0429 03:24:54.77 4711 file.cpp:12] …", or F for fatal.
+bool glog_error(std::string_view line) {
+  constexpr std::size_t kDate = 4;
+  if (line.size() < kDate + 3 || (line[0] != 'E' && line[0] != 'F') || line[kDate + 1] != ' ') return false;
+  for (std::size_t i = 1; i <= kDate; ++i)
+    if (std::isdigit(static_cast<unsigned char>(line[i])) == 0) return false;
+  return line.find("] ") != std::string_view::npos && std::isdigit(static_cast<unsigned char>(line[kDate + 2])) != 0;
 }
 
 // Lines with such words that report nothing.
@@ -160,7 +171,8 @@ Trouble trouble_of(std::string_view line) {
   if (raises(line)) return Trouble::kFatal;
   for (const std::string_view word : {"ERROR", "ERR", "Error", "error:"})
     if (word == "error:" ? has(line, word) : has_word(line, word)) return Trouble::kError;
-  // glog's and PyTorch's severity: "[E1126 13:55:49.…" and "E0429 …".
+  if (glog_error(line)) return Trouble::kError;
+  // PyTorch's severity: "[E1126 13:55:49.…".
   for (auto at = line.find("[E"); at != std::string_view::npos; at = line.find("[E", at + 1))
     if (at + 3 < line.size() && std::isdigit(static_cast<unsigned char>(line[at + 2])) != 0) return Trouble::kError;
   if (kernel_reports(line)) return Trouble::kError;

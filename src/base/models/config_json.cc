@@ -115,9 +115,16 @@ std::int64_t read_ffn(Keys& keys, const Family& family, const Model& model) {
 // Whether an MLP has three matrices, where neither the file nor its family says.
 bool gated_by_activation(const Keys& keys) {
   const std::string act = keys.word({"hidden_act", "activation_function", "hidden_activation", "mlp_hidden_act"});
-  for (const char* plain : {"relu", "relu2", "gelu", "gelu_new"})
+  for (const char* plain : {"relu", "relu2", "gelu", "gelu_new", "xielu"})
     if (act == plain) return false;
   return true;
+}
+
+std::string hybrid_by_keys(const Keys& keys) {
+  if (!keys.has("layer_types")) return "";
+  if (keys.has("linear_num_value_heads")) return "gated_delta_net";
+  if (keys.has("linear_num_heads")) return "kimi_delta";
+  return keys.has("conv_L_cache") ? "short_convolution" : "";
 }
 
 void name_left_out(const json& whole, Keys& keys, Model& model) {
@@ -218,9 +225,11 @@ Result<Model> parse_config(std::string_view file, std::string_view text, Need ne
   const auto known = all["families"].find(type);
   const json description = known != all["families"].end() ? *known : json::object();
   const json defaults = description.value("defaults", json::object());
-  const Family family{description.value("window", ""), description.value("hybrid", ""),
-                      description.value("half_ffn", false), description.value("blocks", 1)};
   Keys keys(file, section, whole, defaults, need);
+  Family family{description.value("window", ""), description.value("hybrid", ""), description.value("half_ffn", false),
+                description.value("blocks", 1)};
+  // A model_type that is not known: its keys say which recurrent layers it has.
+  if (known == all["families"].end()) family.hybrid = hybrid_by_keys(keys);
   Model model = read_model(keys, family, type, description);
   if (!keys.error().empty()) return bad_input("{}", keys.error());
   double parameters = 0;

@@ -13,6 +13,7 @@ class LayerReader {
       : keys_(keys), family_(family), shared_(shared), model_(model) {
     experts_ = keys.count_or(
         {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", "ffn_config.moe_num_experts"}, 0);
+    if (!keys.flag("is_moe", true)) experts_ = 0;  // Doge counts experts that it does not have
     if (experts_ > 0) read_experts();
     const Mixer plain = shared.attention.kv_rank > 0 ? Mixer::kLatent : Mixer::kAttention;
     attention_ = plain;
@@ -55,7 +56,7 @@ class LayerReader {
 
   bool has_experts(std::int64_t l) {
     if (experts_ == 0) return false;
-    if (const std::string word = keys_.word_of_layer("mlp_layer_types", l); !word.empty()) return word == "sparse";
+    if (const std::string word = keys_.word_of_layer("mlp_layer_types", l); !word.empty()) return word != "dense";
     if (const auto* list = keys_.find({"mlp_only_layers"}); list != nullptr && list->is_array())
       for (const auto& dense : *list)
         if (dense.is_number_integer() && dense == l) return false;
@@ -63,7 +64,7 @@ class LayerReader {
       return std::any_of(list->begin(), list->end(), [&](const auto& e) { return e.is_number_integer() && e == l; });
     if (const auto* freq = keys_.find({"moe_layer_freq"}); freq != nullptr && freq->is_array())
       return keys_.count_of_layer({"moe_layer_freq"}, l).value_or(1) != 0;
-    if (l < keys_.count_or({"first_k_dense_replace", "moe_layer_start_index"}, 0)) return false;
+    if (l < keys_.count_or({"first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"}, 0)) return false;
     if (const auto last = keys_.find({"moe_layer_end_index"});
         last != nullptr && last->is_number_integer() && *last >= 0 && l > *last)
       return false;
@@ -179,8 +180,13 @@ class LayerReader {
   // DeepSeek-V4: compress_ratios says how many tokens share one entry of the cache; 0: the window only. Compressors
   // are two projections per entry, of doubled width where entries overlap (ratio 4, which also has the indexer).
   void compressed_cache(std::int64_t l, Layer& layer) {
-    if (!keys_.has("compress_ratios")) return;
-    const std::int64_t ratio = keys_.count_of_layer({"compress_ratios"}, l).value_or(0);
+    std::int64_t ratio = 0;
+    if (keys_.has("compress_ratios"))
+      ratio = keys_.count_of_layer({"compress_ratios"}, l).value_or(0);
+    else if (keys_.has("compress_rates"))  // transformers 5: by the kind of the layer
+      ratio = keys_.count_or({("compress_rates." + keys_.word_of_layer("layer_types", l)).c_str()}, 0);
+    else
+      return;
     Attention& a = layer.attention;
     a.one_tensor = true;
     a.window = keys_.count_or({"sliding_window"}, 0);

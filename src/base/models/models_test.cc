@@ -132,6 +132,68 @@ TEST(Models, WhatCannotBeReadIsNamed) {
             "c: hybrid_override_pattern has 2 letters, but there is a layer 2");
 }
 
+// Transformers 5 writes kinds of layers as words.
+TEST(Models, WordsOfTransformers5SayWhatALayerIs) {
+  nlohmann::json v4 = {{"model_type", "deepseek_v4"},
+                       {"hidden_size", 64},
+                       {"num_hidden_layers", 3},
+                       {"num_attention_heads", 4},
+                       {"num_key_value_heads", 1},
+                       {"head_dim", 32},
+                       {"q_lora_rank", 16},
+                       {"n_routed_experts", 8},
+                       {"num_experts_per_tok", 2},
+                       {"moe_intermediate_size", 16},
+                       {"vocab_size", 100},
+                       {"sliding_window", 128},
+                       {"mlp_layer_types", {"hash_moe", "moe", "dense"}},
+                       {"intermediate_size", 48}};
+  const Model model = parsed(v4);
+  EXPECT_TRUE(model.layers[0].has_experts() && model.layers[1].has_experts());
+  EXPECT_FALSE(model.layers[2].has_experts());
+  const Model hybrid = parsed({{"model_type", "nemotron_h"},
+                               {"hidden_size", 64},
+                               {"num_attention_heads", 4},
+                               {"intermediate_size", 32},
+                               {"vocab_size", 10},
+                               {"mamba_num_heads", 4},
+                               {"mamba_head_dim", 16},
+                               {"ssm_state_size", 8},
+                               {"layers_block_type", {"linear_attention", "full_attention", "mlp"}}});
+  EXPECT_EQ(hybrid.cache().growing_layers, 1);
+  EXPECT_EQ(hybrid.cache().recurrent_layers, 1);
+}
+
+TEST(Models, AModelThatIsNotKnownHasTheRecurrentLayersThatItsKeysName) {
+  const Model model =
+      parsed({{"model_type", "of_tomorrow"},
+              {"hidden_size", 64},
+              {"num_hidden_layers", 4},
+              {"num_attention_heads", 4},
+              {"intermediate_size", 32},
+              {"vocab_size", 10},
+              {"linear_num_value_heads", 4},
+              {"linear_num_key_heads", 2},
+              {"linear_key_head_dim", 8},
+              {"linear_value_head_dim", 8},
+              {"layer_types", {"linear_attention", "linear_attention", "linear_attention", "full_attention"}}});
+  EXPECT_EQ(model.cache().growing_layers, 1);
+  EXPECT_EQ(model.cache().recurrent_layers, 3);
+}
+
+TEST(Models, LingsLayersAttendAtTheEndOfEachGroup) {
+  const Model model = parsed({{"model_type", "bailing_hybrid"},
+                              {"hidden_size", 64},
+                              {"num_hidden_layers", 6},
+                              {"num_attention_heads", 4},
+                              {"intermediate_size", 32},
+                              {"vocab_size", 10},
+                              {"linear_num_heads", 4},
+                              {"linear_head_dim", 16},
+                              {"layer_group_size", 3}});
+  EXPECT_EQ(model.cache().growing_layers, 2);
+}
+
 // An unknown model_type with a decoder's keys is read as one, and says so.
 TEST(Models, AnUnknownFamilyIsReadAsADecoderAndNamed) {
   const Model model = parsed({{"model_type", "llama9"},

@@ -26,9 +26,10 @@ Recurrent gated_delta_net(Keys& keys, std::int64_t hidden) {
 
 // Kimi Delta Attention: queries, keys, values with short convolutions; decay and gate through a rank of one head.
 Recurrent kimi_delta(Keys& keys, std::int64_t hidden) {
-  const std::int64_t heads = keys.need({"linear_attn_config.num_heads"}),
-                     d = keys.need({"linear_attn_config.head_dim"});
-  const std::int64_t kernel = keys.count_or({"linear_attn_config.short_conv_kernel_size"}, 4), width = heads * d;
+  const std::int64_t heads = keys.need({"linear_attn_config.num_heads", "linear_num_heads"}),
+                     d = keys.need({"linear_attn_config.head_dim", "linear_head_dim"});
+  const std::int64_t kernel = keys.count_or({"linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim"}, 4),
+                     width = heads * d;
   return {"Kimi delta attention",
           3 * hidden * width + 2 * (hidden * d + d * width) + hidden * heads + 3 * kernel * width + width * hidden,
           heads * d * d,
@@ -130,7 +131,9 @@ char nemotron_letter(Keys& keys, std::int64_t layer) {
                           keys.file(), layer));
     return 'M';
   }
-  return word == "mamba" ? 'M' : word == "attention" ? '*' : word == "moe" ? 'E' : '-';
+  // transformers 5 calls both by their kind.
+  if (word == "mamba" || word == "linear_attention") return 'M';
+  return word == "attention" || word == "full_attention" ? '*' : word == "moe" ? 'E' : '-';
 }
 
 Mixer mixer_of_layer(Keys& keys, const std::string& hybrid, std::int64_t layer, std::int64_t layers, Mixer attention) {
@@ -141,15 +144,18 @@ Mixer mixer_of_layer(Keys& keys, const std::string& hybrid, std::int64_t layer, 
     const char letter = nemotron_letter(keys, layer);
     return letter == '*' ? attention : letter == 'M' ? Mixer::kRecurrent : Mixer::kNone;
   }
-  if (hybrid == "kimi_delta")  // layers are counted from 1
+  if (hybrid == "kimi_delta" && keys.has("linear_attn_config"))  // layers are counted from 1
     return listed(keys, "linear_attn_config.full_attn_layers", layer + 1) ? attention : Mixer::kRecurrent;
   if (hybrid == "jamba") {
     const std::int64_t period = keys.need({"attn_layer_period"}), offset = keys.count_or({"attn_layer_offset"}, 0);
     return layer % period == offset % period ? attention : Mixer::kRecurrent;
   }
   if (const std::string word = keys.word_of_layer("layer_types", layer); !word.empty())
-    return word == "full_attention" || word == "attention" || word == "sliding_attention" ? attention
-                                                                                          : Mixer::kRecurrent;
+    return word == "full_attention" || word == "attention" || word == "sliding_attention" || word == "chunked_attention"
+               ? attention
+               : Mixer::kRecurrent;
+  if (const auto group = keys.count({"layer_group_size"}); group && *group > 0)  // Ling 2.5 and 3
+    return (layer + 1) % *group == 0 ? attention : Mixer::kRecurrent;
   if (keys.has("attn_type_list"))  // MiniMax-01: 1 attention, 0 lightning
     return keys.count_of_layer({"attn_type_list"}, layer).value_or(1) == 1 ? attention : Mixer::kRecurrent;
   for (const char* list : {"attn_layer_indices", "full_attn_idxs"})

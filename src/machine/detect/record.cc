@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <system_error>
@@ -42,27 +43,45 @@ bool survives_reading(const std::string& xml, const HostFacts& facts) {
   return child > 0 && status == 0;
 }
 
+// A file of hwloc 3 as hwloc 2 reads it: version 3 has kinds of devices as bits, of which version 2 knows one number.
+std::string as_version_2(std::string text) {
+  constexpr std::pair<int, const char*> kKinds[] = {{8, "5"},  {4, "1"}, {32, "3"}, {16, "2"},
+                                                    {64, "4"}, {2, "0"}, {1, "0"}};
+  const std::string key = "osdev_type=\"";
+  for (auto at = text.find(key); at != std::string::npos; at = text.find(key, at)) {
+    at += key.size();
+    const int bits = number_at(text, at);
+    const auto* kind = std::ranges::find_if(kKinds, [&](const auto& k) { return bits > 0 && (bits & k.first) != 0; });
+    const auto end = text.find('"', at);
+    if (kind != std::end(kKinds) && end != std::string::npos) text.replace(at, end - at, kind->second);
+  }
+  const auto root = text.find("<topology"), version = text.find("version=\"3", root);
+  if (version != std::string::npos) text[version + 9] = '2';
+  return text;
+}
+
 Result<Topology> read_hwloc(const fs::path& file, const HostFacts& facts) {
-  WEFT_TRY(const std::string text, read_text_file(file));
+  WEFT_TRY(std::string text, read_text_file(file));
   const std::string name = file.filename().string();
   // hwloc says only that it failed; where the XML is none, this names the line.
   WEFT_TRY(const XmlFile xml, XmlFile::parse(name, text));
   if (std::string_view(xml.root().name()) != "topology")
     return bad_input("{}: <{}> where hwloc's <topology> is expected", xml.where(xml.root()), xml.root().name());
-  // hwloc 2 reads the files of 1.x and 2.x, not of 3.x; its own error names no version.
-  const std::string_view version = xml.root().attribute("version").value();
+  // hwloc 2 reads the files of 1.x and 2.x; its own error names no version.
+  const std::string version = xml.root().attribute("version").value();
   const int major = version.empty() ? 1 : number_at(version, 0);
+  if (major == 3) text = as_version_2(std::move(text));
   const char* kind = xml.root().child("object").attribute("type").value();
-  if (major > 2)
+  if (major > 3)
     return bad_input(
-        "{}:1: a file of hwloc {}; libhwloc 2 reads 1.x and 2.x: lstopo --of xml --export-xml-flags v2 writes "
-        "it for that",
-        name, shown(version));
+        "{}:1: a file of hwloc {}; 1.x to 3.x are read: lstopo --of xml --export-xml-flags v2 writes it for that", name,
+        shown(version));
   if (!survives_reading(text, facts)) return bad_input("{}: libhwloc does not survive reading this file", name);
   auto topology = detect(RecordedHost(text), std::nullopt, Endpoints::kGpusOrCores, facts);
   if (!topology)
     return bad_input("{}:1: {} (a file of hwloc {}{})", name, topology.error().message,
-                     version.empty() ? "1.x" : shown(version), kind[0] == 0 ? ", without <object>" : "");
+                     version.empty() ? std::string("1.x") : std::string(shown(version)),
+                     kind[0] == 0 ? ", without <object>" : "");
   return topology;
 }
 

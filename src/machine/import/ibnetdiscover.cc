@@ -24,9 +24,9 @@ bool is_device(std::string_view line) {
   return (line.starts_with("Switch") || line.starts_with("Ca") || line.starts_with("Rt")) && quoted(line, 0).size() > 2;
 }
 
-class Parser {
+class FabricParser {
  public:
-  explicit Parser(std::string_view name) : name_(name) {}
+  explicit FabricParser(std::string_view name) : name_(name) {}
 
   Result<IbFabric> run(std::string_view text) {
     for (const TextLine& line : lines_of(text)) {
@@ -135,6 +135,8 @@ bool is_ibnetdiscover(std::string_view text) {
   return std::ranges::any_of(lines_of(text), [](const TextLine& line) { return is_device(line.text); });
 }
 
-Result<IbFabric> parse_ibnetdiscover(std::string_view name, std::string_view text) { return Parser(name).run(text); }
+Result<IbFabric> parse_ibnetdiscover(std::string_view name, std::string_view text) {
+  return FabricParser(name).run(text);
+}
 
 }  // namespace weft::topology

@@ -1,9 +1,11 @@
 #include "machine/import/machine_file.h"
 
 #include "base/job_text.h"
+#include "machine/import/iblinkinfo.h"
 #include "machine/import/ibnetdiscover.h"
 #include "machine/import/lstopo.h"
 #include "machine/import/nccl_graph.h"
+#include "machine/import/nccl_log.h"
 #include "machine/import/nccl_xml.h"
 #include "machine/import/node_labels.h"
 #include "machine/import/nvidia_smi.h"
@@ -39,6 +41,10 @@ Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view 
     WEFT_TRY(IbFabric fabric, parse_ibnetdiscover(name, text));
     return MachineFile{{}, std::move(fabric.tree), std::move(fabric.network)};
   }
+  if (is_iblinkinfo(text)) {
+    WEFT_TRY(IbFabric fabric, parse_iblinkinfo(name, text));
+    return MachineFile{{}, std::move(fabric.tree), std::move(fabric.network)};
+  }
   if (is_slurm_topology(text)) {
     WEFT_TRY(NetworkTree tree, parse_slurm(name, text));
     return MachineFile{{}, std::move(tree), {}};
@@ -46,9 +52,12 @@ Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view 
   if (is_lstopo(text)) return machine(parse_lstopo(catalog, name, text));
   if (is_rocm_smi(text)) return machine(parse_rocm_smi(catalog, name, text));
   if (is_nvidia_smi(text)) return machine(parse_nvidia_smi(catalog, name, text));
+  if (is_nccl_log(text)) return machine(parse_nccl_log(catalog, name, text));
   return bad_input(
       "{}:1: none of the forms weft reads: NCCL topology XML, weft JSON, nvidia-smi topo -m, rocm-smi --showtopo, "
-      "hwloc XML and lstopo, Slurm topology.conf and topology.yaml, ibnetdiscover, labels of Kubernetes nodes",
+      "hwloc XML and lstopo, Slurm topology.conf and topology.yaml, ibnetdiscover and iblinkinfo, NCCL's log of its "
+      "paths "
+      "(NCCL_DEBUG_SUBSYS=GRAPH), labels of Kubernetes nodes",
       name);
 }
 

@@ -6,9 +6,11 @@
 
 #include "base/embedded.h"
 #include "machine/findings.h"
+#include "machine/import/iblinkinfo.h"
 #include "machine/import/lstopo.h"
 #include "machine/import/machine_file.h"
 #include "machine/import/nccl_graph.h"
+#include "machine/import/nccl_log.h"
 #include "machine/import/nvidia_smi.h"
 #include "machine/import/rocm_smi.h"
 #include "machine/routes.h"
@@ -256,6 +258,51 @@ TEST(Lstopo, AMachineWithoutGpusIsRefused) {
                 .error()
                 .message,
             "l.txt:1: lstopo lists no GPU: no PCI device is (3D) or has a CoProc");
+}
+
+TEST(Iblinkinfo, HostsAreAtTheSwitchesThatNameThem) {
+  const std::string text =
+      "CA: n1 HCA-1:\n      0x1      6    1[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       3    3[  ] "
+      "\"leaf1\" ( )\n"
+      "Switch: 0xa leaf1:\n"
+      "           3    1[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       1    1[  ] \"n1 HCA-1\" ( )\n"
+      "           3    2[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       2    1[  ] \"n1 HCA-2\" ( )\n"
+      "           3    4[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       7    1[  ] \"leaf2\" ( )\n"
+      "           3    5[  ] ==(                Down/ Polling)==>             [  ] \"\" ( )\n"
+      "           3   41[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       9    1[  ] \"Mellanox Technologies "
+      "Aggregation Node\" ( )\n"
+      "Switch: 0xb leaf2:\n"
+      "           7    1[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       3    4[  ] \"leaf1\" ( )\n"
+      "           7    2[  ] ==( 4X        106.25 Gbps Active/  LinkUp)==>       5    1[  ] \"n2 mlx5_0\" ( )\n";
+  ASSERT_TRUE(is_iblinkinfo(text));
+  const auto fabric = parse_iblinkinfo("f.txt", text);
+  ASSERT_TRUE(fabric) << fabric.error().message;
+  EXPECT_EQ(fabric->network, "ib-ndr");
+  ASSERT_EQ(fabric->tree.hosts.size(), 2u);
+  EXPECT_EQ(fabric->tree.hosts[0].name, "n1");
+  EXPECT_EQ(fabric->tree.hosts[0].ports, (std::vector<std::int32_t>{0, 0}));
+  ASSERT_EQ(fabric->tree.trunks.size(), 1u);  // each cable once, though both ends list it
+  EXPECT_EQ(fabric->tree.trunks[0].count, 1);
+}
+
+TEST(NcclLog, TheTableOfPathsIsTheNodeOfTheFirstHost) {
+  const std::string text =
+      "hostA:1:2 [0] NCCL INFO GPU/1000 :GPU/0-1000 (0/5000.0/LOC) GPU/0-2000 (1/60.0/NVL) GPU/0-8000 (4/12.0/SYS) "
+      "NET/0 (3/24.0/PIX)\n"
+      "hostA:1:2 [0] NCCL INFO GPU/2000 :GPU/0-1000 (1/60.0/NVL) GPU/0-2000 (0/5000.0/LOC) GPU/0-8000 (4/12.0/SYS) "
+      "NET/0 (3/24.0/PIX)\n"
+      "hostA:1:2 [0] NCCL INFO GPU/8000 :GPU/0-1000 (4/12.0/SYS) GPU/0-2000 (4/12.0/SYS) GPU/0-8000 (0/5000.0/LOC) "
+      "NET/0 (6/12.0/SYS)\n"
+      "hostB:1:2 [0] NCCL INFO GPU/1000 :GPU/0-1000 (0/5000.0/LOC) GPU/0-9000 (1/60.0/NVL)\n";
+  ASSERT_TRUE(is_nccl_log(text));
+  const auto t = parse_nccl_log(catalog(), "nccl.log", text);
+  ASSERT_TRUE(t) << t.error().message;
+  EXPECT_EQ(count(*t, DeviceKind::kGpu), 3);
+  EXPECT_EQ(count(*t, DeviceKind::kNic), 1);
+  EXPECT_EQ(type(*t, "gpu0", "gpu1"), PathType::kNvl);
+  EXPECT_EQ(type(*t, "gpu0", "gpu2"), PathType::kSys);
+  EXPECT_EQ(type(*t, "gpu0", "nic0"), PathType::kPix);
+  EXPECT_FALSE(is_nccl_log("hostA:1:2 [0] NCCL INFO Channel 00/02 : 0 1\n"));
 }
 
 }  // namespace

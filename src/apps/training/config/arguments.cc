@@ -25,6 +25,7 @@ bool trains(const Words& words) {
                                                 "--train.micro_batch_size",
                                                 "--max_context_width",
                                                 "actor_rollout_ref.model.path",
+                                                "trainer.policy.model.path",
                                                 "--train-iters"};
   return std::ranges::any_of(words, [](const std::string& word) {
     return std::ranges::any_of(kMarks, [&](std::string_view mark) {
@@ -60,8 +61,10 @@ Settings shell_settings(const std::string& file, std::string_view text, std::vec
   std::set<std::string> sourced;
   const auto source = [&](const std::string& name) -> std::optional<std::string> {
     std::error_code none;
-    // Where the script's own folder is named by a command ("$(dirname $0)/x.sh"), only the file's name is sure.
-    for (const std::filesystem::path& path : {folder / name, folder / std::filesystem::path(name).filename()}) {
+    // Where a command names the script's own folder ("$(dirname $0)/models/x.sh"), only the path's end is sure.
+    for (std::string rest = name; !rest.empty();
+         rest = rest.find('/') == std::string::npos ? "" : rest.substr(rest.find('/') + 1)) {
+      const std::filesystem::path path = folder / rest;
       if (!std::filesystem::is_regular_file(path, none) || !sourced.insert(path.string()).second) continue;
       if (auto other = read_text_file(path, kMostSourced)) return std::move(*other);
     }
@@ -76,7 +79,14 @@ Settings shell_settings(const std::string& file, std::string_view text, std::vec
       found = true;
       read_words(words, settings);
     }
-  if (found) return settings;
+  if (found) {
+    // DeepSpeed's file, where the script itself writes it.
+    for (const char* key : {"deepspeed", "deepspeed_config", "deepspeed_config_file"})
+      if (const auto name = settings.find(key); name && run.files.contains(*name))
+        if (auto inner = json_settings(*name, run.files.at(*name)))
+          for (const auto& [path, value] : inner->all()) settings.set(path, value);
+    return settings;
+  }
   // A file of arguments for others to source has variables only.
   for (const std::string& name : run.order) {
     Words words;

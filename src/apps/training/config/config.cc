@@ -57,7 +57,7 @@ const std::vector<Names>& plan_names() {
       {"seq",
        {"model.encoder_seq_length", "model.seq_length", "training.seq_len", "max_context_length", "seq_length",
         "encoder_seq_length", "packed_sequence_size", "dataset.seq_len", "seq_len", "cutoff_len", "sequence_len",
-        "max_seq_length", "max_length", "block_size"}},
+        "max_seq_length", "max_length", "block_size", "model_max_length"}},
   };
   return names;
 }
@@ -277,6 +277,7 @@ void name_model(const Settings& settings, Config& config) {
   for (std::string candidate : candidates) {
     // "torchtune.models.llama3.qlora_llama3_8b"
     if (candidate.starts_with("torchtune.")) candidate.erase(0, candidate.rfind('.') + 1);
+    if (candidate.ends_with(".yaml")) candidate.resize(candidate.size() - 5);  // Primus: a file of a model's sizes
     if (!config.model_name.empty()) continue;
     config.model_name = models::catalog_name(candidate);
     const std::string& found = config.model_name;
@@ -386,8 +387,9 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
   }
   return bad_input(
       "{}: neither arguments of Megatron-LM or of Hugging Face's Trainer nor a file of NeMo, Automodel, torchtitan, "
-      "LLaMA-Factory, axolotl, accelerate, DeepSpeed, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, LLM Foundry, verl, "
-      "NeMo-RL or OpenRLHF{}{}",
+      "LLaMA-Factory, axolotl, accelerate, DeepSpeed, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, LLM Foundry, "
+      "lingua, "
+      "MaxText, Primus, verl, NeMo-RL, OpenRLHF, slime, ROLL, SkyRL or AReaL{}{}",
       file, config.assumed.empty() ? "" : "; ", fmt::join(config.assumed, ", "));
 }
 

@@ -4,6 +4,9 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <bit>
+#include <cctype>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -102,7 +105,39 @@ void rename(const json& format, Settings& settings) {
   }
 }
 
+// Llama's rule for the width of an MLP that no file names.
+void llama_ffn(const json& paths, Settings& settings) {
+  const auto hidden = number(settings, "hidden_size");
+  if (!hidden || exactly(settings, "ffn_hidden_size") != nullptr) return;
+  const std::string* multiplier = exactly(settings, paths[0].get<std::string>());
+  const double factor = multiplier == nullptr ? 1 : std::strtod(multiplier->c_str(), nullptr);
+  const auto unit = std::max<std::int64_t>(1, number(settings, paths[1].get<std::string>()).value_or(1));
+  const auto width = static_cast<std::int64_t>(static_cast<double>(8 * *hidden / 3) * factor);
+  settings.set("ffn_hidden_size", std::to_string((width + unit - 1) / unit * unit));
+  for (const json& path : paths) settings.set(path.get<std::string>(), "");
+}
+
+// "fsdp:d4p1t2", "megatron:(attn:d1p4t2c2|ffn:d1p4t1e8)": letters and counts; attention's stand before the experts'.
+void allocate(const std::string& path, Settings& settings) {
+  const std::string* value = exactly(settings, path);
+  if (value == nullptr) return;
+  const std::string text = *value;
+  constexpr std::pair<char, const char*> kLetters[] = {{'p', "pipeline_model_parallel_size"},
+                                                       {'t', "tensor_model_parallel_size"},
+                                                       {'c', "context_parallel_size"},
+                                                       {'e', "expert_model_parallel_size"}};
+  for (std::size_t at = 0; at + 1 < text.size(); ++at)
+    for (const auto& [letter, ours] : kLetters)
+      if (text[at] == letter && std::isdigit(static_cast<unsigned char>(text[at + 1])) != 0 &&
+          (at == 0 || std::isalpha(static_cast<unsigned char>(text[at - 1])) == 0) &&
+          exactly(settings, ours) == nullptr)
+        settings.set(ours, std::to_string(std::strtol(text.c_str() + at + 1, nullptr, 10)));
+  if (text.find("megatron") != std::string::npos) settings.set("zero_stage", "1");
+  settings.set(path, "");
+}
+
 void adjust(const json& format, Settings& settings) {
+  if (format.contains("allocation")) allocate(format["allocation"].get<std::string>(), settings);
   for (const json& path : format.value("halves", json::array()))
     if (const auto value = number(settings, path.get<std::string>()))
       settings.set(path.get<std::string>(), std::to_string(*value / 2));
@@ -116,6 +151,14 @@ void adjust(const json& format, Settings& settings) {
       settings.set("ffn_hidden_size", std::to_string((width + unit - 1) / unit * unit));
     }
   }
+  const json tokens = format.value("tokens", json::object());
+  for (const auto& [path, ours] : tokens.items())
+    if (const auto value = number(settings, path), length = number(settings, "seq_length");
+        value && length && *length > 0) {
+      settings.set(path, "");
+      settings.set(ours.get<std::string>(), std::to_string(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, *value / *length)))));
+    }
+  if (const json ffn = format.value("llama_ffn", json::array()); ffn.size() == 2) llama_ffn(ffn, settings);
   const json per = format.value("per", json::object());
   for (const auto& [path, length] : per.items())
     if (const auto value = number(settings, path), tokens = number(settings, length.get<std::string>());

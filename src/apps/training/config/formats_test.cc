@@ -212,5 +212,92 @@ TEST(Formats, TheFsdpExamplesArgumentsAreAModel) {
   EXPECT_EQ(c.numbers.at("seq"), 4096);
 }
 
+TEST(Formats, LinguasMlpFollowsLlamasRule) {
+  // 8 * 2048 / 3 = 5461, rounded up to a multiple of 256: 5632.
+  const Config c = read("l.yaml",
+                        "grad_acc_steps: 4\noptim:\n  lr: 1e-3\ndistributed:\n  fsdp_type: full_shard\n  tp_size: 2\n"
+                        "model:\n  dim: 2048\n  n_layers: 22\n  n_heads: 32\n  n_kv_heads: 4\n  vocab_size: 32000\n"
+                        "  multiple_of: 256\ndata:\n  batch_size: 6\n  seq_len: 2048\n");
+  EXPECT_EQ(c.format, "lingua");
+  ASSERT_TRUE(c.model);
+  EXPECT_EQ(c.model->parameters(), load_model("tinyllama-1.1b")->parameters());
+  EXPECT_EQ(c.numbers.at("micro-batch"), 6);
+  EXPECT_EQ(c.numbers.at("zero"), 3);
+  EXPECT_EQ(c.accumulate, 4);
+}
+
+TEST(Formats, PrimusNamesAModelsFileAndChangesItsKeys) {
+  const Config c = read("p.yaml",
+                        "work_group: ${TEAM:x}\nmodules:\n  pre_trainer:\n    framework: megatron\n"
+                        "    model: ${PRIMUS_MODEL:qwen2.5_7B}.yaml\n    overrides:\n      micro_batch_size: 2\n"
+                        "      global_batch_size: 64\n      seq_length: 8192\n      tensor_model_parallel_size: 4\n"
+                        "      fp8: hybrid\n");
+  EXPECT_EQ(c.format, "Primus");
+  EXPECT_EQ(c.model_name, "qwen2.5-7b");
+  EXPECT_EQ(c.numbers.at("tp"), 4);
+  EXPECT_EQ(c.numbers.at("zero"), 1);
+  EXPECT_EQ(c.precision, "fp8");
+  EXPECT_TRUE(c.unread.empty()) << fmt::format("{}", fmt::join(c.unread, ", "));
+}
+
+TEST(Formats, MaxTextsBatchIsOfADevice) {
+  const Config c = read("m.yml",
+                        "model_name: 'llama3-8b'\nper_device_batch_size: 3\nmax_target_length: 4096\n"
+                        "ici_tensor_parallelism: 2\nici_fsdp_parallelism: -1\nremat_policy: full\n");
+  EXPECT_EQ(c.format, "MaxText");
+  EXPECT_EQ(c.model_name, "llama3-8b");
+  EXPECT_EQ(c.numbers.at("micro-batch"), 3);
+  EXPECT_EQ(c.numbers.at("tp"), 2);
+  EXPECT_EQ(c.recompute, "full");
+  EXPECT_EQ(c.accumulate, 1);
+}
+
+TEST(Formats, TokensOfAMicroBatchAreSequences) {
+  const Config c = read("r.yaml",
+                        "pretrain: Qwen/Qwen3-8B\nprompt_length: 1024\nresponse_length: 3072\nactor_train:\n"
+                        "  training_args:\n    per_device_train_batch_size: 1\n    gradient_accumulation_steps: 16\n"
+                        "  strategy_args:\n    strategy_name: megatron_train\n    strategy_config:\n"
+                        "      tensor_model_parallel_size: 2\n      use_distributed_optimizer: true\n"
+                        "  max_tokens_per_microbatch_in_train: 12288\nactor_infer:\n  strategy_args:\n"
+                        "    strategy_config:\n      tensor_model_parallel_size: 8\n");
+  EXPECT_EQ(c.format, "ROLL");
+  EXPECT_EQ(c.model_name, "qwen3-8b");
+  EXPECT_EQ(c.numbers.at("tp"), 2);  // of the training, not of generation
+  EXPECT_EQ(c.numbers.at("seq"), 4096);
+  EXPECT_EQ(c.numbers.at("micro-batch"), 2);  // of three, a power of two
+  EXPECT_EQ(c.numbers.at("zero"), 1);
+}
+
+TEST(Formats, ArealsAllocationIsLettersWithCounts) {
+  const Config c =
+      read("a.yaml",
+           "actor:\n  backend: \"megatron:(attn:d1p2t4c2|ffn:d1p2t1e8)\"\n  path: Qwen/Qwen3-30B-A3B\n"
+           "  mb_spec:\n    max_tokens_per_mb: 8192\ngconfig:\n  max_new_tokens: 2048\n  n_samples: 4\n"
+           "train_dataset:\n  batch_size: 32\n  max_length: 2048\nrollout:\n  backend: \"sglang:d8p1t1\"\n");
+  EXPECT_EQ(c.format, "AReaL");
+  EXPECT_EQ(c.numbers.at("tp"), 4);
+  EXPECT_EQ(c.numbers.at("pp"), 2);
+  EXPECT_EQ(c.numbers.at("cp"), 2);
+  EXPECT_EQ(c.numbers.at("ep"), 8);
+  EXPECT_EQ(c.numbers.at("seq"), 4096);
+  EXPECT_EQ(c.numbers.at("micro-batch"), 2);
+  EXPECT_EQ(c.numbers.at("global-batch"), 128);
+  EXPECT_EQ(c.numbers.at("zero"), 1);
+}
+
+TEST(Formats, SkyRlsMiniBatchCountsPrompts) {
+  const Config c =
+      read("s.sh",
+           "uv run -m skyrl.train trainer.policy.model.path=\"Qwen/Qwen2.5-7B\" trainer.strategy=fsdp \\\n"
+           "  trainer.policy_mini_batch_size=64 generator.n_samples_per_prompt=8 trainer.max_prompt_length=512 \\\n"
+           "  generator.sampling_params.max_generate_length=1536 trainer.micro_train_batch_size_per_gpu=4\n");
+  EXPECT_EQ(c.format, "SkyRL");
+  EXPECT_EQ(c.model_name, "qwen2.5-7b");
+  EXPECT_EQ(c.numbers.at("global-batch"), 512);
+  EXPECT_EQ(c.numbers.at("seq"), 2048);
+  EXPECT_EQ(c.numbers.at("micro-batch"), 4);
+  EXPECT_EQ(c.numbers.at("zero"), 3);
+}
+
 }  // namespace
 }  // namespace weft::training

@@ -16,6 +16,7 @@ struct ShellRun {
   std::vector<std::vector<std::string>> commands;             // each with its words, in order
   std::map<std::string, std::vector<std::string>> variables;  // at the end; an array has several words
   std::vector<std::string> order;                             // of the variables' first assignments
+  std::map<std::string, std::string> files;                   // that here-documents write, by their paths
   std::vector<std::string> notes;                             // what could not be decided, with its line
 };
 

@@ -33,7 +33,7 @@ class Lexer {
       push(ShellToken::Kind::kOperator, "\n");
       ++at_;
       ++line_;
-      skip_documents();
+      read_documents();
     } else if (c == '#') {
       while (at_ < text_.size() && peek() != '\n') ++at_;
     } else if (tested_ == 0 && operator_at(c)) {
@@ -62,25 +62,36 @@ class Lexer {
     if (peek() == '-') ++at_;
     while (blank(peek())) ++at_;
     std::string end;
-    for (char c = peek(); at_ < text_.size() && !blank(c) && c != '\n' && c != ';' && c != '>' && c != '|';
-         c = peek()) {
-      if (c != '\'' && c != '"' && c != '\\') end += c;
+    bool quoted = false;
+    for (char c = peek();
+         at_ < text_.size() && !blank(c) && std::string_view("\n;>|)&").find(c) == std::string_view::npos; c = peek()) {
+      if (c == '\'' || c == '"' || c == '\\')
+        quoted = true;
+      else
+        end += c;
       ++at_;
     }
-    documents_.push_back(std::move(end));
+    documents_.push_back({std::move(end), tokens_.size()});
+    push(ShellToken::Kind::kDocument, "");
+    if (quoted) tokens_.back().elements.push_back(documents_.back().end);
     return true;
   }
-  void skip_documents() {
-    for (const std::string& end : documents_)
+  // The bodies of the documents that the line before has named.
+  void read_documents() {
+    for (const Document& document : documents_) {
+      std::string body;
       while (at_ < text_.size()) {
         const std::size_t stop = std::min(text_.find('\n', at_), text_.size());
         std::string_view row = text_.substr(at_, stop - at_);
         at_ = std::min(stop + 1, text_.size());
         ++line_;
-        while (!row.empty() && (row.front() == '\t' || row.front() == ' ')) row.remove_prefix(1);
         if (!row.empty() && row.back() == '\r') row.remove_suffix(1);
-        if (row == end) break;
+        const std::size_t first = std::min(row.find_first_not_of("\t "), row.size());
+        if (row.substr(first) == document.end) break;
+        body.append(row).push_back('\n');
       }
+      tokens_[document.token].text = std::move(body);
+    }
     documents_.clear();
   }
 
@@ -167,7 +178,11 @@ class Lexer {
   std::size_t at_ = 0;
   int line_ = 1;
   int tested_ = 0;  // inside [[ … ]], where && and < are words
-  std::vector<std::string> documents_;
+  struct Document {
+    std::string end;
+    std::size_t token;
+  };
+  std::vector<Document> documents_;
   std::vector<ShellToken> tokens_;
 };
 

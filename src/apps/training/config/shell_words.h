@@ -6,11 +6,11 @@
 
 namespace weft::training {
 
-// A token of a shell script: a word as it is written, an operator, or an array's assignment.
+// A token of a shell script: a word as it is written, an operator, an array's assignment, or a here-document.
 struct ShellToken {
-  enum class Kind : std::uint8_t { kWord, kOperator, kArray, kEnd } kind = Kind::kWord;
-  std::string text;                   // of the word or operator ("\n" ends a line); an array's "NAME=" or "NAME+="
-  std::vector<std::string> elements;  // of an array
+  enum class Kind : std::uint8_t { kWord, kOperator, kArray, kDocument, kEnd } kind = Kind::kWord;
+  std::string text;  // of the word or operator ("\n" ends a line); an array's "NAME=" or "NAME+="; a document's body
+  std::vector<std::string> elements;  // of an array; of a document one, its end, where that is quoted
   int line = 0;
 };
 

@@ -1,6 +1,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <optional>
 
@@ -90,6 +91,11 @@ class Interpolation {
     };
     if (name == "oc.env" || name == "env")
       return comma == std::string::npos ? std::nullopt : std::optional(stripped(arguments.substr(comma + 1)));
+    // Primus: a variable of the environment and its default.
+    const auto capital = [](unsigned char letter) {
+      return std::isupper(letter) != 0 || std::isdigit(letter) != 0 || letter == '_';
+    };
+    if (!name.empty() && std::ranges::all_of(name, capital)) return stripped(arguments);
     if (comma == std::string::npos) return std::nullopt;
     const auto a = parse_integer("", stripped(arguments.substr(0, comma)), -1'000'000'000, 1'000'000'000);
     const auto b = parse_integer("", stripped(arguments.substr(comma + 1)), -1'000'000'000, 1'000'000'000);
