@@ -62,6 +62,23 @@ bool before(std::string_view release, std::string_view other) {
   return false;
 }
 
+// The release with measured rows that is nearest to one without: the last before it, or else the first. Empty: it has
+// rows, or none was asked. Patches and candidates of a release are that release.
+std::string nearest_measured(const json& e, std::string_view release) {
+  if (release.empty()) return "";
+  std::string nearest;
+  for (const auto& m : e.value("measured", json::array())) {
+    const auto known = m.get<std::string>();
+    const auto within = [](std::string_view part, std::string_view of) {
+      return of.starts_with(part) &&
+             (of.size() == part.size() || std::isdigit(static_cast<unsigned char>(of[part.size()])) == 0);
+    };
+    if (within(known, release) || within(release, known)) return "";
+    if (nearest.empty() || before(known, release)) nearest = known;
+  }
+  return nearest;
+}
+
 void read_sizes(const json& e, Engine& engine) {
   engine.token_budget = e.value("token_budget", engine.token_budget);
   engine.mixed = e.value("mixed", true);
@@ -124,6 +141,9 @@ Result<Engine> load_engine(std::string_view name, bool benchmark, bool apart) {
         !release.empty() && before(release, old.value("release", "")))
       engine.overlapped = old.value("overlapped", engine.overlapped),
       engine.release = "before " + old.value("release", "");
+    if (const auto nearest = nearest_measured(e, release); !nearest.empty())
+      engine.release +=
+          fmt::format("{}no rows of {}, nearest {}", engine.release.empty() ? "" : "; ", release, nearest);
     if (benchmark) {
       engine.first_response = whole.value("benchmark_first_response_ms", 0.0) * 1e-3;
       if (e.contains("benchmark")) read_benchmark(e["benchmark"], apart, engine);
