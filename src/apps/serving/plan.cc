@@ -103,11 +103,20 @@ void read_benchmark(const json& b, bool apart, Engine& engine) {
   engine.overlapped = b.value("overlapped", engine.overlapped);
   engine.receive_interval = b.value("receive_interval", std::int64_t{1});
   engine.receive_interval_few = b.value("receive_interval_few", engine.receive_interval);
+  engine.receive_cards = b.value("receive_cards", engine.receive_cards);
   engine.stream_interval =
       b.value(apart ? "stream_interval_apart" : "stream_interval", b.value("stream_interval", std::int64_t{1}));
 }
 
 }  // namespace
+
+Engine Engine::on(std::string_view card) const {
+  Engine engine = *this;
+  if (!receive_cards.empty() &&
+      std::ranges::none_of(receive_cards, [&](const std::string& c) { return card.starts_with(c); }))
+    engine.receive_interval = engine.receive_interval_few = 1;
+  return engine;
+}
 
 std::string describe(const Plan& plan) {
   std::string text = fmt::format("tp {}", plan.tp);

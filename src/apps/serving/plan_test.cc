@@ -192,6 +192,13 @@ TEST(Engines, AReleaseWithoutMeasuredRowsNamesTheNearestThatHasSome) {
   }
 }
 
+TEST(Engines, ABenchmarkLooksForRequestsSeldomOnTheCardsOnWhichItIsToldTo) {
+  const Engine engine = *load_engine("sglang", true);
+  EXPECT_EQ(engine.on("B200").receive_interval, 30);
+  EXPECT_EQ(engine.on("H200-SXM5").receive_interval, 1);
+  EXPECT_EQ(engine.on("H200-SXM5").receive_interval_few, 1);
+}
+
 TEST(Plan, WhatDoesNotDivideIsRefusedWithWhatDoes) {
   const Shape s = shape("llama-3.1-70b");
   const auto said = [&](const Plan& plan) {

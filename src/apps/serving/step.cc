@@ -185,7 +185,12 @@ Result<Parts> StepModel::between(const LayerKind& k, const Rows& rows) {
     WEFT_TRY(const double there, network_(Collective::kDispatch, stage, tokens, experts));
     experts.token_bytes = bytes(2);
     WEFT_TRY(const double back, network_(Collective::kCombine, stage, tokens, experts));
-    parts.exchange = std::min(parts.exchange, there + back);
+    // Kernels for one NVLink domain (TensorRT-LLM's) store each copy where it goes, as an all-to-all does.
+    const double copies = std::min(d(k.top_k), d(plan_.ep)) * rows.tokens / d(plan_.tp) * sent;
+    WEFT_TRY(const double stored,
+             network_(Collective::kAllToAll, stage, copies * kernels::activation_bytes(types_.experts)));
+    WEFT_TRY(const double taken, network_(Collective::kAllToAll, stage, copies * 2));
+    parts.exchange = std::min({parts.exchange, there + back, stored + taken});
   }
   return parts;
 }
