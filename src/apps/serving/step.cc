@@ -176,11 +176,13 @@ Result<Parts> StepModel::between(const LayerKind& k, const Rows& rows) {
   WEFT_TRY(const double gathered, network_(Collective::kAllGather, stage, rows.all * sent * 2));
   WEFT_TRY(const double scattered, network_(Collective::kReduceScatter, stage, rows.all * sent * 2));
   parts.exchange = gathered + scattered;
-  if (plan_.ep == plan_.stage() && k.experts % plan_.ep == 0) {
+  if (plan_.ep == plan_.stage()) {
+    // Where the experts do not divide, some lie on several ranks, so that each has as many.
+    const std::int64_t placed = (k.experts + plan_.ep - 1) / plan_.ep * plan_.ep;
     const auto bytes = [&](double each) { return static_cast<Bytes>(sent * each); };
     training::Traffic::Experts experts{.token_bytes = bytes(kernels::activation_bytes(types_.experts)),
                                        .per_token = static_cast<int>(k.top_k),
-                                       .experts = static_cast<int>(k.experts)};
+                                       .experts = static_cast<int>(placed)};
     const double tokens = std::ceil(rows.tokens / d(plan_.tp));
     WEFT_TRY(const double there, network_(Collective::kDispatch, stage, tokens, experts));
     experts.token_bytes = bytes(2);
