@@ -153,6 +153,12 @@ TEST(CommandLine, EscapesOfItsArgumentsDoNotReachTheTerminal) {
   }
 }
 
+TEST(Rehearsal, TheMachineIsDescribedBeforeThereAreRecordings) {
+  const Answer a = weft("rehearse --describe --on dgx-h100:nodes=2");  // what weftcomm rehearse asks first
+  EXPECT_EQ(a.code, 0) << a.err;
+  EXPECT_EQ(json::parse(a.out).at("gpus"), 16);
+}
+
 TEST(Simulated, SaysWhatWasFoldedAndWhatFaultsCost) {
   const std::string bench =
       "bench all_reduce --on dgx-h100:nodes=4,net=ib-ndr,wires=switch --algo ring --proto Simple --channels 16 "

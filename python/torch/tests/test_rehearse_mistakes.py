@@ -36,6 +36,11 @@ MISTAKES = [
     ("sharded.py", "clip", "mismatch", ["norm", "clip"]),
     ("sharded.py", "save", "mismatch", ["save"]),
     ("stages.py", "chunks", "deadlock", ["first", "middle", "last"]),
+    ("checkpoint.py", "norm", "deadlock", ["norm"]),
+    ("checkpoint.py", "checkpoint", "mismatch", ["gather", "end"]),
+    ("checkpoint.py", "root", "mismatch", ["gather"]),
+    ("checkpoint.py", "scatter", "mismatch", ["scatter", "instead"]),
+    ("checkpoint.py", "shard", "deadlock", ["shard", "end"]),
 ]
 CORRECT = sorted(path.name for path in SCRIPTS.glob("*.py"))
 

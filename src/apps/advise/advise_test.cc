@@ -139,12 +139,24 @@ TEST(Advise, WhatIsThereAlreadyWinsUntilItIsTooSmall) {
   EXPECT_NE(large->rows.back().reason.find("8 are there"), std::string::npos) << large->rows.back().reason;
 }
 
+TEST(Advise, AMachineThatIsThereIsAskedBackWhereItsNameIsOfSeveralCards) {
+  Words w = serve_small();
+  w.have = {"a100"};
+  const auto unclear = advise(w, prices());
+  ASSERT_FALSE(unclear);
+  EXPECT_EQ(unclear.error().message,
+            "--have a100: which of dgx-a100 (A100-SXM4-40GB), dgx-a100-80gb (A100-SXM4-80GB)?");
+  w.have = {"dgx-a100-80gb"};
+  EXPECT_TRUE(advise(w, prices()));
+}
+
 TEST(Advise, ACardWithoutAPriceIsRefusedByNameAndPricedByTheAsker) {
   Words w = serve_small();
   w.on = {"dgx-a100-80gb"};
   const auto none = advise(w, prices());
   ASSERT_TRUE(none);
-  EXPECT_EQ(none->rows.front().reason, "no price of A100-SXM4-80GB is known: --price says it");
+  EXPECT_EQ(none->rows.front().reason, "no price: give --price (none is known of A100-SXM4-80GB)");
+  EXPECT_NE(report::in_words(*none).find("no price: give --price, and"), std::string::npos);
   w.prices = {2};
   EXPECT_TRUE(advise(w, prices())->rows.front().holds);
 }

@@ -1,6 +1,7 @@
 #include "apps/advise/machines.h"
 
 #include <algorithm>
+#include <map>
 
 #include "apps/training/traffic.h"
 #include "machine/machine.h"
@@ -15,6 +16,24 @@ std::string with_option(const std::string& machine, const std::string& option) {
 
 bool says(const std::string& machine, const std::string& option) {
   return machine.find(":" + option) != std::string::npos || machine.find("," + option) != std::string::npos;
+}
+
+// A name like "a100" may be of machines whose cards differ ("dgx-a100", "dgx-a100-80gb"): what is there already is
+// asked back, as a wrong guess would be a wrong answer.
+Status check_unambiguous(const std::string& name) {
+  const std::string word = name.substr(0, name.find(':'));
+  const auto presets = topology::presets();
+  if (std::ranges::find(presets, word, &topology::PresetInfo::name) != presets.end()) return {};
+  std::map<std::string, std::string> machines;  // by their cards
+  for (const topology::PresetInfo& preset : presets) {
+    if (("-" + preset.name + "-").find("-" + word + "-") == std::string::npos) continue;
+    WEFT_TRY(const Opened machine, open(preset.name));
+    machines.emplace(machine.card, preset.name);
+  }
+  if (machines.size() < 2) return {};
+  std::vector<std::string> each;
+  for (const auto& [card, machine] : machines) each.push_back(fmt::format("{} ({})", machine, card));
+  return bad_input("--have {}: which of {}?", name, fmt::join(each, ", "));
 }
 
 }  // namespace
@@ -32,6 +51,7 @@ Result<std::vector<Candidate>> candidates(const Words& words, const Prices& pric
     const double price = words.prices.empty() ? -1 : words.prices[words.prices.size() == 1 ? 0 : i];
     all.push_back({.name = words.on[i], .sized = says(words.on[i], "nodes="), .price = price});
   }
+  for (const std::string& name : words.have) WEFT_CHECK(check_unambiguous(name));
   for (const std::string& name : words.have) all.push_back({.name = name, .owned = true, .sized = true, .price = 0});
   if (all.empty())
     for (const std::string& name : prices.machines())
@@ -67,7 +87,7 @@ Status add_price(const Candidate& candidate, const Prices& prices, report::Advic
     row.price_source = fmt::format("{}: {:.4g} {} a GPU-hour, {}", row.card, known->per_gpu_hour, prices.currency,
                                    known->price_source);
   } else {
-    return bad_input("no price of {} is known: --price says it", row.card);
+    return bad_input("no price: give --price (none is known of {})", row.card);
   }
   row.hourly = row.per_gpu_hour * static_cast<double>(row.gpus);
   return {};

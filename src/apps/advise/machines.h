@@ -21,7 +21,8 @@ struct Candidate {
 };
 
 // The machines of the words, or those of the table of prices where none is named.
-// Errors (bad input): prices for another number of machines.
+// Errors (bad input): prices for another number of machines; a machine that is there by a name that machines with
+// different cards share.
 Result<std::vector<Candidate>> candidates(const Words& words, const Prices& prices);
 
 // A machine that was opened.

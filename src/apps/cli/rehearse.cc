@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "apps/doctor/pickle.h"
 #include "apps/rehearsal/answer.h"
 #include "apps/rehearsal/chakra.h"
+#include "apps/rehearsal/flight.h"
 #include "base/text.h"
 #include "base/text_file.h"
 
@@ -24,6 +26,8 @@ some of its ranks; this command matches and times the recordings:
 A trace of torch.profiler is read, too: its kernels are scaled from the card it names to the machine's, its collectives
 simulated anew:
   weft rehearse trace-*.json --on dgx-h200
+Dumps of PyTorch's flight recorder are calls alone: which call of which rank differs, and what communication takes:
+  weft rehearse nccl_trace_rank_* --on dgx-h100
 
 Exit status: 0 nothing found, 1 findings (a mismatch, a deadlock, memory that does not fit), 2 bad input.
 )";
@@ -118,9 +122,38 @@ Result<Job> read_chakra(const std::vector<std::string>& files, const std::string
   return job;
 }
 
+// The dump of a flight recorder, as pickle or JSON; null: the file is something else.
+Result<nlohmann::json> flight_record(const std::string& file) {
+  WEFT_TRY(const std::string bytes, read_file(file, kLargestRecording));
+  if (doctor::is_pickle(bytes)) {
+    auto value = doctor::read_pickle(bytes);
+    if (!value) return bad_input("{}: {}", file, value.error().message);
+    return value;
+  }
+  constexpr std::size_t kHead = 4096;  // a dump names its version first, a recording its schema
+  if (bytes.substr(0, kHead).find("\"schema\"") != std::string::npos) return nlohmann::json();
+  nlohmann::json value = nlohmann::json::parse(bytes, nullptr, false);
+  return rehearsal::is_flight_record(value) ? value : nlohmann::json();
+}
+
+Result<Job> read_flight_records(const std::vector<std::string>& files, nlohmann::json first) {
+  std::vector<rehearsal::FlightRecord> records{{files.front(), std::move(first)}};
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    WEFT_TRY(nlohmann::json dump, flight_record(files[i]));
+    if (dump.is_null()) return bad_input("{}: no dump of a flight recorder, the files before it are", files[i]);
+    records.push_back({files[i], std::move(dump)});
+  }
+  WEFT_TRY(const auto recordings, rehearsal::recordings_of_flight_records(records));
+  Job job;
+  for (std::size_t i = 0; i < files.size(); ++i) WEFT_CHECK(rehearsal::add_recording(job, files[i], recordings[i]));
+  return job;
+}
+
 Result<Job> read(const std::vector<std::string>& files, const std::string& groups) {
   if (rehearsal::is_chakra(files.front())) return read_chakra(files, groups);
   if (!groups.empty()) return bad_input("--groups {}: is for Chakra traces (.et)", groups);
+  WEFT_TRY(nlohmann::json dump, flight_record(files.front()));
+  if (!dump.is_null()) return read_flight_records(files, std::move(dump));
   Job job;
   for (const std::string& file : files) {
     WEFT_TRY(const std::string text, read_text_file(file, kLargestRecording));
@@ -140,7 +173,6 @@ Result<int> rehearse(const Spec& spec) {
   if (spec.describe != spec.files.empty())
     return bad_input(
         "{}", spec.describe ? "--describe takes no recordings" : "which recordings? weftcomm rehearse makes them");
-  WEFT_TRY(const Job job, read(spec.files, spec.groups));
   WEFT_TRY(const Machine machine, load_machine(spec.on));
   WEFT_TRY(rehearsal::Prices prices, rehearsal::Prices::of(*machine.view));
   if (spec.describe) {
@@ -150,6 +182,7 @@ Result<int> rehearse(const Spec& spec) {
     WEFT_CHECK(write_json(spec.json.empty() ? "-" : spec.json, said));
     return 0;
   }
+  WEFT_TRY(const Job job, read(spec.files, spec.groups));
   return answer_on(job, prices, machine.name, spec.json);
 }
 
@@ -168,8 +201,10 @@ Command add_rehearse(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub =
       app.add_subcommand("rehearse", "Match and time the recorded ranks of a training script on a modelled machine");
-  sub->add_option("recordings", spec->files,
-                  "weft.rehearsal/1, a trace of torch.profiler (Kineto) or of Chakra (PREFIX.0.et), one file per rank");
+  sub->add_option(
+      "recordings", spec->files,
+      "weft.rehearsal/1, a trace of torch.profiler (Kineto) or of Chakra (PREFIX.0.et), or a dump of PyTorch's "
+      "flight recorder, one file per rank");
   sub->add_option("--groups", spec->groups, "members of the groups of Chakra traces, as ASTRA-sim's comm_group.json");
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file")->required();
   sub->add_flag("--describe", spec->describe, "only say how many GPUs the machine has, per node, with how much memory");

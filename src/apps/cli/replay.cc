@@ -113,9 +113,11 @@ Command add_replay(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
   CLI::App* sub = app.add_subcommand(
       "replay", "Time a PGAS program's recorded operations, or traces of training ranks, on a modelled machine");
-  sub->add_option("trace", spec->files,
-                  "what WEFT_PGAS_TRACE named: FILE of FILE.0, FILE.1, …; or traces of torch.profiler, traces of "
-                  "Chakra (PREFIX.0.et) and recordings of weftcomm rehearse, one per rank")
+  sub->add_option(
+         "trace", spec->files,
+         "what WEFT_PGAS_TRACE named: FILE of FILE.0, FILE.1, …; or traces of torch.profiler, traces of "
+         "Chakra (PREFIX.0.et), dumps of PyTorch's flight recorder and recordings of weftcomm rehearse, one per "
+         "rank")
       ->required();
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
   sub->add_option("--compute", spec->compute, "the time between operations, as a multiple of what was recorded")

@@ -43,44 +43,6 @@ bool contains(const std::string& text, std::initializer_list<const char*> words)
 
 bool is_call(const Event& e) { return e.arguments->contains("Collective name"); }
 
-// torch's names of NCCL's calls in its traces, as torch.distributed names them.
-std::optional<std::string> operation(const std::string& name) {
-  static const std::map<std::string, std::string> kNames = {{"allreduce", "all_reduce"},
-                                                            {"allreduce_coalesced", "all_reduce"},
-                                                            {"_allgather_base", "all_gather"},
-                                                            {"all_gather", "all_gather"},
-                                                            {"allgather_into_tensor_coalesced", "all_gather"},
-                                                            {"_reduce_scatter_base", "reduce_scatter"},
-                                                            {"reduce_scatter", "reduce_scatter"},
-                                                            {"reduce_scatter_tensor_coalesced", "reduce_scatter"},
-                                                            {"broadcast", "broadcast"},
-                                                            {"_broadcast_oop", "broadcast"},
-                                                            {"reduce", "reduce"},
-                                                            {"gather", "gather"},
-                                                            {"scatter", "scatter"},
-                                                            {"all_to_all", "all_to_all"},
-                                                            {"all_to_allv", "all_to_all"},
-                                                            {"send", "send"},
-                                                            {"recv", "recv"},
-                                                            {"barrier", "barrier"}};
-  const auto found = kNames.find(name);
-  return found == kNames.end() ? std::nullopt : std::optional(found->second);
-}
-
-struct Type {
-  const char* name;
-  int bytes;
-};
-
-Type type_of(const std::string& name) {
-  static const std::map<std::string, Type> kTypes = {
-      {"BFloat16", {"bfloat16", 2}}, {"Half", {"half", 2}}, {"Float", {"float", 4}},
-      {"Double", {"double", 8}},     {"Int", {"int32", 4}}, {"Long", {"int64", 8}},
-      {"Byte", {"uint8", 1}},        {"Char", {"int8", 1}}, {"Bool", {"bool", 1}}};
-  const auto found = kTypes.find(name);
-  return found == kTypes.end() ? Type{"uint8", 1} : found->second;
-}
-
 // One trace on its way to a recording.
 class Profile {
  public:
@@ -329,10 +291,10 @@ class Profile {
 
   Status write_call(const Event& e) {
     const std::string name = text(*e.arguments, "Collective name");
-    const auto op = operation(name);
+    const auto op = operation_of(name);
     if (!op) return bad_input("{}: no collective of torch.distributed is called '{}'", name_, name);
     const auto& [group, ranks] = groups_.at(text(*e.arguments, "Process Group Name"));
-    const Type type = type_of(text(*e.arguments, "dtype"));
+    const ElementType type = element_type_of(text(*e.arguments, "dtype"));
     const auto in = static_cast<std::int64_t>(number(*e.arguments, "In msg nelems"));
     const auto out = static_cast<std::int64_t>(number(*e.arguments, "Out msg nelems"));
     const bool by_output = *op == "reduce_scatter" || *op == "scatter" || *op == "recv";
@@ -380,6 +342,41 @@ class Profile {
 };
 
 }  // namespace
+
+std::optional<std::string> operation_of(const std::string& name) {
+  static const std::map<std::string, std::string> kNames = {{"allreduce", "all_reduce"},
+                                                            {"allreduce_coalesced", "all_reduce"},
+                                                            {"_allgather_base", "all_gather"},
+                                                            {"_all_gather_base", "all_gather"},
+                                                            {"all_reduce", "all_reduce"},
+                                                            {"all_reduce_barrier", "barrier"},
+                                                            {"all_gather", "all_gather"},
+                                                            {"allgather_into_tensor_coalesced", "all_gather"},
+                                                            {"_reduce_scatter_base", "reduce_scatter"},
+                                                            {"reduce_scatter", "reduce_scatter"},
+                                                            {"reduce_scatter_tensor_coalesced", "reduce_scatter"},
+                                                            {"broadcast", "broadcast"},
+                                                            {"_broadcast_oop", "broadcast"},
+                                                            {"reduce", "reduce"},
+                                                            {"gather", "gather"},
+                                                            {"scatter", "scatter"},
+                                                            {"all_to_all", "all_to_all"},
+                                                            {"all_to_allv", "all_to_all"},
+                                                            {"send", "send"},
+                                                            {"recv", "recv"},
+                                                            {"barrier", "barrier"}};
+  const auto found = kNames.find(name);
+  return found == kNames.end() ? std::nullopt : std::optional(found->second);
+}
+
+ElementType element_type_of(const std::string& name) {
+  static const std::map<std::string, ElementType> kTypes = {
+      {"BFloat16", {"bfloat16", 2}}, {"Half", {"half", 2}}, {"Float", {"float", 4}},
+      {"Double", {"double", 8}},     {"Int", {"int32", 4}}, {"Long", {"int64", 8}},
+      {"Byte", {"uint8", 1}},        {"Char", {"int8", 1}}, {"Bool", {"bool", 1}}};
+  const auto found = kTypes.find(name);
+  return found == kTypes.end() ? ElementType{"uint8", 1} : found->second;
+}
 
 bool is_profile(std::string_view text) {
   return text.substr(0, text.find_first_not_of(" \t\r\n") + 1).ends_with('{') &&

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,16 @@ bool is_profile(std::string_view text);
 // (cuda_sync events), else where it was idle until the call ended. Errors (bad input): names the file and what the
 // trace lacks.
 Result<std::string> recording_of_profile(const std::string& name, std::string_view text);
+
+// torch's name of a call in its traces and records ("_allgather_base") as torch.distributed names it ("all_gather").
+std::optional<std::string> operation_of(const std::string& name);
+
+// The type that torch calls "BFloat16" in its traces and records; bytes where it is not known.
+struct ElementType {
+  const char* name;
+  int bytes;
+};
+ElementType element_type_of(const std::string& name);
 
 // The catalogue's part for "NVIDIA H100 80GB HBM3" with this many bytes of memory. Errors (bad input): none is called
 // so.

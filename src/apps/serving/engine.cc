@@ -144,7 +144,9 @@ Result<bool> Scheduler::take_prompts(Work& work, std::vector<Prompt>& complete, 
   };
   for (Prompt& p : reading_)
     if (budget >= 1 && p.ready_at <= now) read(p);
-  if (running() == 0 || interval() <= 1 || iteration_ >= look_) {
+  // Looks are `interval` iterations of decoding apart, and follow each that read prompts.
+  if (iteration_ > look_ && interval() > 1) look_ += (iteration_ - look_ + interval() - 1) / interval() * interval();
+  if (running() == 0 || interval() <= 1 || read_ || iteration_ == look_) {
     while (!incoming_.empty() && (running() == 0 || incoming_.front().from <= iteration_)) {
       const Prompt& p = incoming_.front();
       waiting_.insert(std::ranges::upper_bound(waiting_, p.priority, {}, &Prompt::priority), p);

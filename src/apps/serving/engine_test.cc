@@ -94,6 +94,19 @@ TEST(Step, OnePromptCrossesAllStagesOfAPipelineInTurn) {
   EXPECT_NEAR(four->gpu(), one->gpu(), 0.02 * one->gpu());
 }
 
+TEST(Step, ExpertsGetTheirTokensByTheKernelsThatCarryThem) {
+  // 32 tokens of a GPU: two kernels of some 15 to 60 us per layer, whatever NCCL's exchange of as many bytes takes.
+  Network& network = place().network();
+  const Network::Group all{8, 1};
+  const training::Traffic::Experts experts{.token_bytes = 7168, .per_token = 8, .experts = 256};
+  const auto few = network(Collective::kDispatch, all, 32, experts),
+             many = network(Collective::kDispatch, all, 4096, experts);
+  ASSERT_TRUE(few && many);
+  EXPECT_GT(*few, 8e-6);  // the low-latency kernel's launch
+  EXPECT_LT(*few, 30e-6);
+  EXPECT_GT(*many, 3 * *few);
+}
+
 TEST(Engine, ALongPromptFillsThePipelineChunkByChunk) {
   // Four chunks on four stages end 7/4 of one chunk's way after their start; on one stage they take four.
   Question q = question();
@@ -217,6 +230,24 @@ TEST(Engine, NoMoreSequencesRunThanTheEngineMayTake) {
   EXPECT_GT(r.batch, 14);
   q.engine.most_sequences = 8, q.plan.dp = 2;  // of each replica
   EXPECT_GT(run(q, 1e6).batch, 14);
+}
+
+TEST(Engine, ARequestBetweenTwoLooksForRequestsWaitsForTheNextOne) {
+  Question q = question("sglang");
+  q.engine.receive_interval = q.engine.receive_interval_few = 100;
+  // Twenty requests come while one decodes, further apart than two looks are.
+  Request r;
+  r.input = 100, r.output = 6000;
+  q.load = {.trace = {r}};
+  const double step = run(q, 1e6).done.front().tpot();
+  for (int i = 0; i < 20; ++i) {
+    r.arrival = (250.0 + 237.0 * i) * step, r.output = 20;
+    q.load.trace.push_back(r);
+  }
+  double waited = 0;
+  for (const Request& x : run(q, 1e6).done) waited += (x.started - x.arrival) / step / 20;
+  EXPECT_GT(waited, 25);  // half an interval on average, if nothing else reads prompts
+  EXPECT_LT(waited, 75);
 }
 
 TEST(Engine, AClosedLoopHoldsLittlesLaw) {

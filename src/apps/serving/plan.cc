@@ -62,6 +62,23 @@ bool before(std::string_view release, std::string_view other) {
   return false;
 }
 
+// The release with measured rows that is nearest to one without: the last before it, or else the first. Empty: it has
+// rows, or none was asked. Patches and candidates of a release are that release.
+std::string nearest_measured(const json& e, std::string_view release) {
+  if (release.empty()) return "";
+  std::string nearest;
+  for (const auto& m : e.value("measured", json::array())) {
+    const auto known = m.get<std::string>();
+    const auto within = [](std::string_view part, std::string_view of) {
+      return of.starts_with(part) &&
+             (of.size() == part.size() || std::isdigit(static_cast<unsigned char>(of[part.size()])) == 0);
+    };
+    if (within(known, release) || within(release, known)) return "";
+    if (nearest.empty() || before(known, release)) nearest = known;
+  }
+  return nearest;
+}
+
 void read_sizes(const json& e, Engine& engine) {
   engine.token_budget = e.value("token_budget", engine.token_budget);
   engine.mixed = e.value("mixed", true);
@@ -86,11 +103,20 @@ void read_benchmark(const json& b, bool apart, Engine& engine) {
   engine.overlapped = b.value("overlapped", engine.overlapped);
   engine.receive_interval = b.value("receive_interval", std::int64_t{1});
   engine.receive_interval_few = b.value("receive_interval_few", engine.receive_interval);
+  engine.receive_cards = b.value("receive_cards", engine.receive_cards);
   engine.stream_interval =
       b.value(apart ? "stream_interval_apart" : "stream_interval", b.value("stream_interval", std::int64_t{1}));
 }
 
 }  // namespace
+
+Engine Engine::on(std::string_view card) const {
+  Engine engine = *this;
+  if (!receive_cards.empty() &&
+      std::ranges::none_of(receive_cards, [&](const std::string& c) { return card.starts_with(c); }))
+    engine.receive_interval = engine.receive_interval_few = 1;
+  return engine;
+}
 
 std::string describe(const Plan& plan) {
   std::string text = fmt::format("tp {}", plan.tp);
@@ -124,6 +150,9 @@ Result<Engine> load_engine(std::string_view name, bool benchmark, bool apart) {
         !release.empty() && before(release, old.value("release", "")))
       engine.overlapped = old.value("overlapped", engine.overlapped),
       engine.release = "before " + old.value("release", "");
+    if (const auto nearest = nearest_measured(e, release); !nearest.empty())
+      engine.release +=
+          fmt::format("{}no rows of {}, nearest {}", engine.release.empty() ? "" : "; ", release, nearest);
     if (benchmark) {
       engine.first_response = whole.value("benchmark_first_response_ms", 0.0) * 1e-3;
       if (e.contains("benchmark")) read_benchmark(e["benchmark"], apart, engine);

@@ -62,6 +62,8 @@ struct Engine {
   // Iterations between two looks for new requests, with 16 sequences or more and with fewer; tokens that are sent to a
   // client at once.
   std::int64_t receive_interval = 1, receive_interval_few = 1, stream_interval = 1;
+  std::vector<std::string> receive_cards;  // that have these intervals between looks; none: all of them
+  Engine on(std::string_view card) const;  // the same on a card of this name
 };
 // "vllm", "sglang", "trtllm", each with a release: "vllm-0.12". Errors (bad input): another name, no release.
 // `benchmark`: with the intervals that published benchmarks set instead of the engine's own; `apart`: those that they

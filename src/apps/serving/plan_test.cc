@@ -179,6 +179,26 @@ TEST(Shape, AConfigWithoutAKeyThatMattersIsRefusedByItsName) {
   }
 }
 
+TEST(Engines, AReleaseWithoutMeasuredRowsNamesTheNearestThatHasSome) {
+  for (const auto& [name, says] : {std::pair{"vllm-0.99", "no rows of 0.99, nearest 0.18.0"},
+                                   {"vllm-0.3", "before 0.14; no rows of 0.3, nearest 0.11.2"},
+                                   {"sglang-0.5.10", "no rows of 0.5.10, nearest 0.5.9"},
+                                   {"sglang-0.5.9.post1", ""},
+                                   {"trtllm-1.2", ""},
+                                   {"vllm", ""}}) {
+    const auto engine = load_engine(name);
+    ASSERT_TRUE(engine) << name;
+    EXPECT_EQ(engine->release, says) << name;
+  }
+}
+
+TEST(Engines, ABenchmarkLooksForRequestsSeldomOnTheCardsOnWhichItIsToldTo) {
+  const Engine engine = *load_engine("sglang", true);
+  EXPECT_EQ(engine.on("B200").receive_interval, 30);
+  EXPECT_EQ(engine.on("H200-SXM5").receive_interval, 1);
+  EXPECT_EQ(engine.on("H200-SXM5").receive_interval_few, 1);
+}
+
 TEST(Plan, WhatDoesNotDivideIsRefusedWithWhatDoes) {
   const Shape s = shape("llama-3.1-70b");
   const auto said = [&](const Plan& plan) {

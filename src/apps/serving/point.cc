@@ -59,7 +59,7 @@ Result<Ready> prepare(Place& place, const Question& q, const Plan& plan) {
   ready.memory = memory_of(q.shape, plan, q.engine, types, *kernels);
   const double length = static_cast<double>(q.load.input + q.load.output);
   ready.tokens = std::min(ready.memory.tokens(length, plan.dp), 1e15);
-  ready.step = std::make_unique<StepModel>(q.shape, plan, q.engine, types, *kernels, place.network());
+  ready.step = std::make_unique<StepModel>(q.shape, plan, q.engine.on(place.part()), types, *kernels, place.network());
   ready.step->slow_down(q.slow);
   return ready;
 }

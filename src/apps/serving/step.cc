@@ -171,17 +171,28 @@ Result<Parts> StepModel::between(const LayerKind& k, const Rows& rows) {
     return parts;
   }
   // Replicas of attention bring their tokens to the experts and take the sums back: all of them to everybody, or each
-  // to the GPUs of its experts, whichever is faster. Activations go in 16 bits and come back in 16 bits.
+  // to the GPUs of its experts, whichever is faster. They go there in the experts' type and come back in 16 bits.
   const double sent = k.expert_hidden > 0 ? d(k.expert_hidden) : h;
   WEFT_TRY(const double gathered, network_(Collective::kAllGather, stage, rows.all * sent * 2));
   WEFT_TRY(const double scattered, network_(Collective::kReduceScatter, stage, rows.all * sent * 2));
   parts.exchange = gathered + scattered;
   if (plan_.ep == plan_.stage()) {
-    const double copies = std::min(d(k.top_k), d(plan_.ep)) * rows.tokens / d(plan_.tp);
-    WEFT_TRY(const double there,
-             network_(Collective::kAllToAll, stage, copies * sent * kernels::activation_bytes(types_.experts)));
-    WEFT_TRY(const double back, network_(Collective::kAllToAll, stage, copies * sent * 2));
-    parts.exchange = std::min(parts.exchange, there + back);
+    // Where the experts do not divide, some lie on several ranks, so that each has as many.
+    const std::int64_t placed = (k.experts + plan_.ep - 1) / plan_.ep * plan_.ep;
+    const auto bytes = [&](double each) { return static_cast<Bytes>(sent * each); };
+    training::Traffic::Experts experts{.token_bytes = bytes(kernels::activation_bytes(types_.experts)),
+                                       .per_token = static_cast<int>(k.top_k),
+                                       .experts = static_cast<int>(placed)};
+    const double tokens = std::ceil(rows.tokens / d(plan_.tp));
+    WEFT_TRY(const double there, network_(Collective::kDispatch, stage, tokens, experts));
+    experts.token_bytes = bytes(2);
+    WEFT_TRY(const double back, network_(Collective::kCombine, stage, tokens, experts));
+    // Kernels for one NVLink domain (TensorRT-LLM's) store each copy where it goes, as an all-to-all does.
+    const double copies = std::min(d(k.top_k), d(plan_.ep)) * rows.tokens / d(plan_.tp) * sent;
+    WEFT_TRY(const double stored,
+             network_(Collective::kAllToAll, stage, copies * kernels::activation_bytes(types_.experts)));
+    WEFT_TRY(const double taken, network_(Collective::kAllToAll, stage, copies * 2));
+    parts.exchange = std::min({parts.exchange, there + back, stored + taken});
   }
   return parts;
 }

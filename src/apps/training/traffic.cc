@@ -169,8 +169,10 @@ Result<Traffic::Cost> Traffic::of_group(Collective collective, Group group, Rank
                                         .ranks_per_node = per_node,
                                         .tokens = experts.tokens,
                                         .per_token = experts.per_token,
-                                        .experts = experts.experts}));
-  WEFT_TRY(auto costs, cost::expert_costs(*part, collective, group.ranks, {.experts = experts.experts}));
+                                        .experts = experts.experts,
+                                        .copies = experts.copies}));
+  WEFT_TRY(auto costs,
+           cost::expert_costs(*part, collective, group.ranks, {.copies = experts.copies, .experts = experts.experts}));
   const cost::MachineView view(part->topology(), std::move(costs), part->caches());
   const Bytes groups = routes->tokens_per_rank(),
               each = (experts.tokens * experts.token_bytes / kElement + groups - 1) / groups * groups;

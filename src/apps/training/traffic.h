@@ -9,6 +9,7 @@
 
 #include "model/predict/predict.h"
 #include "plan/cost/machine_view.h"
+#include "plan/schedule/token_routes.h"
 #include "plan/tune/nccl/choice.h"
 #include "weft/types.h"
 
@@ -38,11 +39,13 @@ class Traffic {
   // The message is the larger side of the collective. A group of one costs nothing.
   Result<Cost> operator()(Collective collective, Group group, Bytes bytes);
 
-  // Tokens of every rank to the ranks of their experts, or back, by kernels that send each once to a rank and once to a
-  // node (DeepEP's normal ones). A token is `token_bytes`; experts lie evenly on the group's ranks.
+  // Tokens of every rank to the ranks of their experts, or back. kPerRank: by kernels that send each once to a rank and
+  // once to a node (DeepEP's normal ones); kPerExpert: once for each expert (its low-latency ones). A token is
+  // `token_bytes`; experts lie evenly on the group's ranks.
   struct Experts {
     Bytes tokens = 0, token_bytes = 0;
     int per_token = 1, experts = 1;
+    schedule::Copies copies = schedule::Copies::kPerRank;
     auto operator<=>(const Experts&) const = default;
   };
   Result<Cost> operator()(Collective collective, Group group, const Experts& experts);

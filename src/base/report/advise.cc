@@ -81,7 +81,12 @@ std::string table(const Advice& a) {
 std::string in_words(const Advice& a) {
   std::string text;
   if (a.rows.empty() || !a.rows.front().holds) {
-    text = fmt::format("{}: none of the machines does it; the table says why.\n", question(a));
+    const bool priceless =
+        std::ranges::any_of(a.rows, [](const AdviceRow& r) { return r.reason.starts_with("no price"); });
+    text = fmt::format("{}: {}.\n", question(a),
+                       priceless ? "no price: give --price, and the machines that do it are ranked; the table has what "
+                                   "they take"
+                                 : "none of the machines does it; the table says why");
   } else {
     text = first_sentences(a, a.rows.front());
     if (!a.rows.front().library.empty()) text += fmt::format("Collectives: {}.\n", a.rows.front().library);

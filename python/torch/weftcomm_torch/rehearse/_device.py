@@ -162,6 +162,7 @@ def install(record: Any, allocator: Any) -> None:
     }
     for name, answer in answers.items():
         setattr(cuda, name, answer)
+    cuda.nccl.version = lambda: (2, 28, 9)  # of torch 2.13's CUDA wheels; distributed checkpoints log it
     torch.Stream, torch.Event = Stream, Event  # type: ignore[misc]
     torch.Tensor.record_stream = nothing()  # type: ignore[method-assign,assignment]
     torch.accelerator.current_stream = current_stream  # type: ignore[assignment]

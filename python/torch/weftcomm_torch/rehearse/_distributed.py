@@ -145,44 +145,46 @@ class Distributed:
             self.record.note(OBJECT_RULE)
             return own
 
-    def _all_gather_object(self, objects: list[Any], thing: Any, group: Any = None) -> None:
+    # Names of arguments are torch's: callers use them.
+    def _all_gather_object(self, object_list: list[Any], obj: Any, group: Any = None) -> None:
         self._objects += 1
-        self._keep(thing)
+        self._keep(obj)
         self._call("all_gather_object", group)
         for i, rank in enumerate(self.group_of(group)._ranks):
-            objects[i] = self._of(rank, thing)
+            object_list[i] = self._of(rank, obj)
 
     def _gather_object(
-        self, thing: Any, objects: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None
+        self, obj: Any, object_gather_list: Any = None, dst: Any = None, group: Any = None, group_dst: Any = None
     ) -> None:
         self._objects += 1
-        self._keep(thing)
+        self._keep(obj)
         ranks = self.group_of(group)._ranks
         root = ranks[group_dst] if group_dst is not None else dst or 0
         self._call("gather_object", group, root=root)
         if self.record.rank == root:
             for i, rank in enumerate(ranks):
-                objects[i] = self._of(rank, thing)
+                object_gather_list[i] = self._of(rank, obj)
 
     def _broadcast_objects(
-        self, objects: list[Any], src: Any = None, group: Any = None, device: Any = None, group_src: Any = None
+        self, object_list: list[Any], src: Any = None, group: Any = None, device: Any = None, group_src: Any = None
     ) -> None:
         self._objects += 1
         ranks = self.group_of(group)._ranks
         root = ranks[group_src] if group_src is not None else src or 0
         if self.record.rank == root:
-            self._keep(list(objects))
+            self._keep(list(object_list))
         self._call("broadcast_object_list", group, root=root)
-        objects[:] = self._of(root, list(objects))
+        object_list[:] = self._of(root, list(object_list))
 
     def _scatter_objects(
-        self, output: list[Any], objects: Any = None, src: Any = None, group: Any = None, group_src: Any = None
+        self, scatter_object_output_list: list[Any], scatter_object_input_list: Any = None, src: Any = None,
+        group: Any = None, group_src: Any = None
     ) -> None:
         self._objects += 1
         ranks = self.group_of(group)._ranks
         root = ranks[group_src] if group_src is not None else src or 0
         if self.record.rank == root:
-            self._keep(list(objects))
+            self._keep(list(scatter_object_input_list))
         self._call("scatter_object_list", group, root=root)
-        scattered = self._of(root, objects)
-        output[0] = scattered[ranks.index(self.record.rank)] if scattered else None
+        scattered = self._of(root, scatter_object_input_list)
+        scatter_object_output_list[0] = scattered[ranks.index(self.record.rank)] if scattered else None
