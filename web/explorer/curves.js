@@ -38,8 +38,9 @@
     for (let b = x0; b <= x1 * 1.01; b *= narrow ? 256 : 16)
       shape(svg, "text", { x: x(b), y: height - bottom + 18, "text-anchor": "middle", fill: "var(--ink-2)" }, sizeText(b));
     shape(svg, "text", { x: left, y: height - 4, fill: "var(--ink-2)" }, guess.hidden
-      ? "message size; vertical: bus bandwidth, GB/s; both scales are logarithmic; draw what you expect of the best algorithm"
-      : `message size; vertical: bus bandwidth, GB/s; both scales are logarithmic${narrow ? "" : `; lines: the cost model, dots: measured${own ? ", crosses: yours" : ""}`}`);
+      ? `${narrow ? "" : "message size; vertical: "}bus bandwidth, GB/s, logarithmic; draw what you expect${narrow ? "" : " of the best algorithm"}`
+      : narrow ? "size; up: bus bandwidth, GB/s; both logarithmic"
+        : `message size; vertical: bus bandwidth, GB/s; both scales are logarithmic; lines: the cost model, dots: measured${own ? ", crosses: yours" : ""}`);
     if (bytes >= x0 && bytes <= x1)
       shape(svg, "line", { x1: x(bytes), x2: x(bytes), y1: top, y2: height - bottom, stroke: "var(--you)", "stroke-dasharray": "3 3" });
   };
