@@ -305,7 +305,8 @@ Result<nlohmann::json> answer(Spec& spec) {
 // Errors (bad input): an option that this question leaves without effect.
 Status check_options(const CLI::App& sub, const Spec& spec) {
   if (sub.count("--min") > 0 || (sub.count("--max") > 0 && spec.table.empty()))
-    return bad_input("explain looks at one size: --bytes 1M; weft bench {} --min … --max … looks at many", spec.collective);
+    return bad_input("explain looks at one size: --bytes 1M; weft bench {} --min … --max … looks at many",
+                     spec.collective);
   const std::string what = fmt::format("weft explain {}", spec.collective);
   if (spec.collective == "devices") return only_options(sub, what, {"gpus", "processes", "json"});
   if (spec.collective == "access")

@@ -91,7 +91,8 @@ void print(const report::ReshardReport& r) {
   if (!r.machine) return;
   const auto& m = *r.machine;
   fmt::print("on {} (simulated): {}, {:.1f} GB/s together\n", m.name, format_duration(m.time), r.gb_per_second());
-  if (!m.busiest_link.empty()) fmt::print("limited by     {}, busy {:.0f} % of the time\n", m.busiest_link, 100 * m.busiest_share);
+  if (!m.busiest_link.empty())
+    fmt::print("limited by     {}, busy {:.0f} % of the time\n", m.busiest_link, 100 * m.busiest_share);
   constexpr std::size_t kShown = 16;
   if (!m.nics.empty()) fmt::print("# {:<24} {:>14} {:>14}\n", "NIC", "out (B)", "in (B)");
   for (std::size_t i = 0; i < std::min(kShown, m.nics.size()); ++i)

@@ -126,9 +126,8 @@ class PlanLabels {
  public:
   void draw(SvgCanvas& canvas, double x, double y, const std::string& plan) {
     const double right = x + 5.8 * static_cast<double>(plan.size());
-    const bool covers = std::ranges::any_of(drawn_, [&](const Drawn& d) {
-      return x < d.right && d.x < right && std::abs(y - d.y) < 13;
-    });
+    const bool covers = std::ranges::any_of(
+        drawn_, [&](const Drawn& d) { return x < d.right && d.x < right && std::abs(y - d.y) < 13; });
     if (plan == before_ || covers) return;
     canvas.text(x, y, plan, 11, Align::kLeft, 0, "normal", kInk);
     drawn_.push_back({x, right, y});

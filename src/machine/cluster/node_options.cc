@@ -240,7 +240,12 @@ Result<Topology> with_mig(const Catalog& catalog, const Topology& node, std::int
       end[static_cast<std::size_t>(id)] = shared.add(d);
       continue;
     }
-    Device port{.kind = DeviceKind::kPcieSwitch, .node = d.node, .index = switches++, .model = {}, .bus_id = {}, .port_rate = {}};
+    Device port{.kind = DeviceKind::kPcieSwitch,
+                .node = d.node,
+                .index = switches++,
+                .model = {},
+                .bus_id = {},
+                .port_rate = {}};
     ports.emplace_back(id, end[static_cast<std::size_t>(id)] = shared.add(port));
   }
   for (const auto& [gpu, port] : ports) {
@@ -322,7 +327,8 @@ Result<Topology> with_options(const Catalog& catalog, const Topology& original, 
     rest.remove_prefix(std::min(rest.size(), plus + 1));
   }
   if (options.mig > 1) {
-    if (options.mnnvl > 1) return bad_input("mig={}: instances have no NVLink for mnnvl={}", options.mig, options.mnnvl);
+    if (options.mnnvl > 1)
+      return bad_input("mig={}: instances have no NVLink for mnnvl={}", options.mig, options.mnnvl);
     if (!options.p2p.empty()) return bad_input("mig={}: instances have no P2P, whatever p2p= says", options.mig);
     WEFT_TRY(node, with_mig(catalog, node, options.mig));
   }

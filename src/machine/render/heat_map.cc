@@ -43,8 +43,7 @@ std::vector<DeviceId> sample(const Topology& topology, std::vector<DeviceId> all
   for (std::int32_t node = of_node(all.front()); node < of_node(all.front()) + 2; ++node) {
     std::size_t nics = 0, others = 0;
     for (const DeviceId id : all)
-      if (of_node(id) == node &&
-          (topology.device(id).kind == DeviceKind::kNic ? nics : others)++ < kMostDevices / 4)
+      if (of_node(id) == node && (topology.device(id).kind == DeviceKind::kNic ? nics : others)++ < kMostDevices / 4)
         chosen.push_back(id);
   }
   return chosen;
@@ -53,8 +52,7 @@ std::vector<DeviceId> sample(const Topology& topology, std::vector<DeviceId> all
 // The name of a column in two lines: "node0" above "gpu3".
 void column_label(SvgCanvas& canvas, double x, std::string_view label) {
   const std::size_t slash = label.find('/');
-  if (slash != label.npos)
-    canvas.text(x, kTop - 20, label.substr(0, slash), 12, SvgCanvas::Align::kMiddle, kCell - 4);
+  if (slash != label.npos) canvas.text(x, kTop - 20, label.substr(0, slash), 12, SvgCanvas::Align::kMiddle, kCell - 4);
   canvas.text(x, kTop - 8, slash == label.npos ? label : label.substr(slash + 1), 12, SvgCanvas::Align::kMiddle,
               kCell - 4);
 }
