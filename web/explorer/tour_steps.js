@@ -10,7 +10,7 @@ const tourSteps = (() => {
       keep: "In a ring every GPU sends 2 (n - 1) / n of the message, however many GPUs there are.", torch: "dist.all_reduce(bucket)            # what DDP calls 25 MiB at a time" },
     { name: "PCIe", title: "PCIe is the road that every machine has",
       text: "A card hangs at 16 lanes. What goes from one to the other passes the CPU's root complex, and the CPU's own traffic shares it.",
-      view: "machine", words: words({ on: "pcie-2x4090" }), say: (d) => d.machine.paths.find((p) => p.from === "gpu0" && p.to === "gpu1")?.said, guess: "How many GB/s are there between the two cards, each way?", unit: "GB/s", low: 1, high: 1000, pick: path("gpu0", "gpu1"), families: ["PCIe"],
+      view: "machine", words: words({ on: "pcie-2x4090" }), say: (d) => d.machine.paths.find((p) => p.from === "gpu0" && p.to === "gpu1")?.said, guess: "How many GB/s are there between the two cards, each way?", unit: "GB/s", low: 1, high: 10000, pick: path("gpu0", "gpu1"), families: ["PCIe"],
       keep: "PCIe doubles with each generation and stays the slowest way between GPUs of one machine.", torch: "x.to('cuda:1')                     # a copy from card to card" },
     { name: "NVLink", title: "NVLink is a road of their own",
       text: "NVLinks join GPUs directly. The V100s of a DGX-1 have six each, so some pairs have two, some one, and some none: rings are laid along the links that exist.",
