@@ -274,6 +274,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --transport pigeon", "'pigeon'"},
         BadInput{"explain all_reduce --bytes many", "'many'"},
         BadInput{"explain all_reduce --table -", "--table needs --on"},
+        BadInput{"explain all_reduce --on dgx-h100 --min 1M --max 4M", "explain looks at one size"},
+        BadInput{"bench all_reduce --on pcie-4x3090:mig=2", "RTX-3090 has no MIG"},
         BadInput{"explain access --on dgx-h100 --reuse 0", "--reuse 0"}, BadInput{"explain devices", "--gpus"},
         BadInput{"explain access --on dgx-h100 --fraction 1.5", "--fraction 1.5"},
         BadInput{"explain access --on dgx-h100 --peer 8", "--peer 8"},

@@ -100,7 +100,7 @@ Status set_option(std::string_view key, std::string_view value, Options& options
   for (const auto& [name, number, most] :
        {std::tuple("nodes", &c.nodes, kMostNodes), std::tuple("rails", &c.rails, kMostNodes),
         std::tuple("nics", &c.nics, std::int64_t{1024}), std::tuple("gpus", &c.gpus, std::int64_t{1024}),
-        std::tuple("mnnvl", &c.mnnvl, std::int64_t{64})})
+        std::tuple("mig", &c.mig, std::int64_t{7}), std::tuple("mnnvl", &c.mnnvl, std::int64_t{64})})
     if (key == name) {
       WEFT_TRY(const std::int64_t parsed, parse_integer(key, value, 1, most));
       *number = static_cast<std::int32_t>(parsed);

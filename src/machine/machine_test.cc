@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "machine/peer_access.h"
 #include "machine/routes.h"
 #include "machine/topology_json.h"
 
@@ -171,6 +172,33 @@ TEST(Machine, ErrorsNameWhatIsWrongAndWhatThereIs) {
   const std::string net = error_of("dgx-h100:nodes=2,net=token-ring");
   EXPECT_NE(net.find("unknown net 'token-ring'; there are ib-sdr, ib-ddr"), std::string::npos) << net;
   EXPECT_NE(error_of(""), "");
+}
+
+// NVIDIA's MIG User Guide: no peer-to-peer between instances, neither over NVLink nor over PCIe; GPUDirect RDMA stays.
+TEST(Mig, InstancesShareTheirGpusPcieLinkAndMeetInHostMemory) {
+  const auto loaded = load_machine("dgx-h100:mig=7");
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const Topology& t = *loaded;
+  EXPECT_EQ(count(t, DeviceKind::kGpu), 56);
+  EXPECT_EQ(count(t, DeviceKind::kNvSwitch), 0);
+  const Routes routes(t);
+  const auto named = [&](std::string_view name) {
+    for (DeviceId id = 0; id < static_cast<DeviceId>(t.devices().size()); ++id)
+      if (t.name_of(id) == name) return id;
+    return DeviceId{-1};
+  };
+  const DeviceId first = named("gpu0"), sibling = named("gpu1"), other = named("gpu7"), nic = named("nic0");
+  EXPECT_FALSE(peer_access(t, first, sibling, routes.path(first, sibling)).possible);
+  EXPECT_FALSE(peer_access(t, first, other, routes.path(first, other)).possible);
+  EXPECT_TRUE(peer_access(t, first, nic, routes.path(first, nic)).possible);
+  EXPECT_EQ(t.device(first).model, "1/7 of H100-SXM5");
+}
+
+TEST(Mig, RefusesWhatHasNone) {
+  EXPECT_NE(error_of("pcie-4x3090:mig=2").find("RTX-3090 has no MIG"), std::string::npos);
+  EXPECT_NE(error_of("dgx-h100:mig=8").find("mig"), std::string::npos);
+  EXPECT_NE(error_of("gb200-nvl72:mig=2,mnnvl=2").find("no NVLink"), std::string::npos);
+  EXPECT_NE(error_of("dgx-h100:mig=2,p2p=sys").find("no P2P"), std::string::npos);
 }
 
 }  // namespace

@@ -2,7 +2,10 @@
 // before the curves are seen, and the reader's own table.
 (() => {
   const { $, make, shape, space, three, sizeText, table } = page;
-  const width = 900, height = 420, left = 64, right = 200, top = 16, bottom = 40;
+  const height = 420, left = 64, top = 16, bottom = 40;
+  // On a phone the plot is as wide as the screen, and labels name algorithms only.
+  let narrow = false, width = 900, right = 200;
+  const fit = () => { narrow = innerWidth < 620; [width, right] = narrow ? [Math.max(innerWidth - 40, 300), 104] : [900, 200]; };
   const log = Math.log10;
   let answer = null, scale = null;
   // `guess`: GB/s by size. While `hidden`, neither curves nor dots are shown.
@@ -32,11 +35,12 @@
       shape(svg, "line", { x1: left, x2: width - right, y1: y(v), y2: y(v), stroke: "var(--hair)" });
       shape(svg, "text", { x: left - 8, y: y(v) + 4, "text-anchor": "end", fill: "var(--ink-2)" }, three(v));
     }
-    for (let b = x0; b <= x1 * 1.01; b *= 16)
+    for (let b = x0; b <= x1 * 1.01; b *= narrow ? 256 : 16)
       shape(svg, "text", { x: x(b), y: height - bottom + 18, "text-anchor": "middle", fill: "var(--ink-2)" }, sizeText(b));
     shape(svg, "text", { x: left, y: height - 4, fill: "var(--ink-2)" }, guess.hidden
-      ? "message size; vertical: bus bandwidth, GB/s; draw what you expect of the best algorithm"
-      : `message size; vertical: bus bandwidth, GB/s; lines: the cost model, dots: measured${own ? ", crosses: yours" : ""}`);
+      ? `${narrow ? "" : "message size; vertical: "}bus bandwidth, GB/s, logarithmic; draw what you expect${narrow ? "" : " of the best algorithm"}`
+      : narrow ? "size; up: bus bandwidth, GB/s; both logarithmic"
+        : `message size; vertical: bus bandwidth, GB/s; both scales are logarithmic; lines: the cost model, dots: measured${own ? ", crosses: yours" : ""}`);
     if (bytes >= x0 && bytes <= x1)
       shape(svg, "line", { x1: x(bytes), x2: x(bytes), y1: top, y2: height - bottom, stroke: "var(--you)", "stroke-dasharray": "3 3" });
   };
@@ -49,11 +53,12 @@
         shape(svg, i % 2 ? "rect" : "circle", { ...dot, fill: i < 2 ? "var(--ink)" : "var(--paper)", stroke: "var(--ink)" });
       }
     });
-    const labels = [];
+    const labels = [], named = new Set();
     for (const c of curves.candidates) {
       const colour = c.chosen ? "var(--model)" : "var(--ink-3)";
       shape(svg, "path", { d: line(c.busbw_GBps), fill: "none", stroke: colour, "stroke-width": c.chosen ? 3 : 1.2 });
-      labels.push({ at: y(c.busbw_GBps[c.busbw_GBps.length - 1][1]), text: `${c.algorithm} ${c.protocol}`, colour });
+      if (!narrow || !named.has(c.algorithm)) labels.push({ at: y(c.busbw_GBps[c.busbw_GBps.length - 1][1]), text: narrow ? c.algorithm : `${c.algorithm} ${c.protocol}`, colour });
+      named.add(c.algorithm);
     }
     labels.sort((a, b) => a.at - b.at).forEach((l, i, all) => {
       if (i > 0) l.at = Math.max(l.at, all[i - 1].at + 14);
@@ -102,6 +107,7 @@
   const draw = () => {
     const { schedule, curves } = answer;
     if (!curves) return;
+    fit();
     scale = scaleOf(answer);
     $("candidates").replaceChildren();
     if (!scale) { $("plot").replaceChildren(make("p", "No candidate has a curve.")); return; }
@@ -238,4 +244,5 @@
     fetchCurves();
   });
   page.hooks.show.push(fetchCurves);
+  addEventListener("resize", () => { if (answer?.curves && narrow !== innerWidth < 620) draw(); });
 })();

@@ -107,6 +107,8 @@
     for (const bad of svg.querySelectorAll("script, foreignObject")) bad.remove();
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", machine.said);
+    // Rates, which the tour hides while it asks for one.
+    for (const text of svg.querySelectorAll("text")) if (/^[\d.]+$|GB\/s/.test(text.textContent.trim())) text.classList.add("rates");
     // Thin lines are hit within 24 pixels.
     for (const line of svg.querySelectorAll("[data-b]")) {
       const l = machine.links.find((x) => x.a === line.dataset.a && x.b === line.dataset.b);

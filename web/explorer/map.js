@@ -163,7 +163,7 @@
       .map((r) => r.cssText.replaceAll("#picture ", "").replace(/var\((--[\w-]+)\)/g, (_, name) => now.getPropertyValue(name)));
     return svg.replace(/<svg[^>]*>/, (head) => `${head}<style>${rules.join("\n")}</style>`);
   };
-  const drawNode = () => {
+  const loadNode = () => {
     node = new Image();
     node.onload = soon;
     node.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(themed(map.node_svg))}`;
@@ -175,7 +175,7 @@
     if (!map) return;
     odd = new Set(map.odd);
     canvas.setAttribute("aria-label", map.said);
-    drawNode();
+    loadNode();
     readColours();
     layout();
     fit();
@@ -210,7 +210,7 @@
   $("map-out").addEventListener("click", () => zoom(1 / 2));
   $("map-whole").addEventListener("click", fit);
   addEventListener("resize", fit);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (map) { drawNode(); readColours(); soon(); } });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (map) { loadNode(); readColours(); soon(); } });
   page.hooks.draw.push(build);
   page.hooks.show.push((shown) => { if (shown === "machine") fit(); });
   page.pictures.map = () => {

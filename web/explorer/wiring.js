@@ -133,7 +133,7 @@ const wiring = (() => {
     shape(layer, "rect", { x: hub.x, y: hub.y, width: hub.w, height: hub.h, rx: 5, class: "hub" });
     const [x, y] = middle(hub), name = hub.names.length > 1 ? `${hub.names.length} × ${hub.names[0].replace(/\d+$/, "")}` : hub.names[0];
     shape(layer, "text", { x, y: y + (hub.model && !narrow ? -1 : 4), class: "name", "text-anchor": "middle" }, name);
-    if (hub.model && !narrow) shape(layer, "text", { x, y: y + 15, class: "tick", "text-anchor": "middle" }, hub.model);
+    if (hub.model && !narrow) shape(layer, "text", { x, y: y + 15, class: "tick", "text-anchor": "middle" }, hub.model).style.fontSize = `${Math.min(12, (hub.w - 14) / (0.6 * hub.model.length))}px`;
   };
   // The box of a GPU with a swatch per chunk: a column of it for every rank's contribution.
   const drawGpu = (layer, box, ranks) => {

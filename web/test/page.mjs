@@ -1,6 +1,6 @@
 // Opens the explorer's page in Chromium, drives it by the DevTools protocol, and compares what it shows with what the
 // command prints. Nothing is fetched: the browser has no network.
-//   node --experimental-websocket web/test/page.mjs build/weft [FOLDER]     FOLDER: for screenshots of three widths
+//   node --experimental-websocket web/test/page.mjs build/weft      web/test/pictures.mjs makes screenshots
 // WEFT_AXE=…/node_modules/axe-core/axe.min.js: axe, too, looks at every view in both themes (npm install axe-core).
 // Exit: 0 all as expected, 1 something differs, 2 wrong usage, or Chromium or the core is missing.
 import { execFileSync } from "node:child_process";
@@ -8,12 +8,12 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { openBrowser, sleep } from "./browser.mjs";
 
-const [weft, pictures] = process.argv.slice(2);
+const [weft] = process.argv.slice(2);
 if (!weft || typeof WebSocket === "undefined") {
-  console.error("usage: node --experimental-websocket web/test/page.mjs WEFT [FOLDER]");
+  console.error("usage: node --experimental-websocket web/test/page.mjs WEFT");
   process.exit(2);
 }
-const { work, call, run, open, settled, shot, check, close, said } = await openBrowser(weft);
+const { work, call, run, open, settled, check, close, said } = await openBrowser(weft);
 
 const pasted = `user@host:~$ all_reduce_perf -b 1M -e 1G -f 32 -g 8
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
@@ -113,7 +113,6 @@ let wrong = "";
 try { execFileSync(weft, ["explore", "all_reduce", "--algo", join(work, "lacking.json"), "--json", "-"], { maxBuffer: 1 << 28, stdio: ["ignore", "pipe", "ignore"] }); } catch (e) { wrong = JSON.parse(e.stdout); }
 check("a wrong schedule is answered by its counterexample", await answer(), wrong.answer);
 check("the stepper stands at it", await run(`document.getElementById("stepper").classList.contains("shown") && document.querySelectorAll(".rank.wrong").length`), (n) => n === 1);
-if (pictures) await shot(join(pictures, "counterexample.png"));
 await drop("broken.xml", "<system><cpu");
 await sleep(300);
 await settled();
@@ -198,7 +197,7 @@ await until(async () => (await sAnswer()).includes("Unstable"));
 check("the slider's rate is above capacity", await sAnswer(), (x) => x.includes("20 requests/s") && x.includes("are stable"));
 check("as the command says", await sAnswer(), await asCommand());
 await run(`history.back()`);
-await until(async () => !(await sAnswer()).includes("Unstable"));
+await until(async () => (await sAnswer()).includes("4 requests/s"));
 check("Back returns to the rate before", await sAnswer(), "4 requests/s");
 await serving("&s.model=deepseek-r1&s.on=hgx-b200&s.engine=trtllm&s.precision=fp4&s.tp=8&s.ep=8&s.replicas=1&s.concurrency=16&s.rate=0");
 check("a link with another question", await sAnswer(), await asCommand());
@@ -216,6 +215,10 @@ await run(`document.querySelector("#s-plans button").click()`);
 await until(async () => (await run(`document.getElementById("s-command").textContent`)).includes("--concurrency"));
 check("a plan of it is shown", await sAnswer(), await asCommand());
 check("and the frontier stays", await run(`document.querySelectorAll("#s-frontier circle").length`), (n) => n > 3);
+await open("tour=2");
+await settled();
+check("no rate is in the picture while the tour asks for one", await run(`[...document.querySelectorAll("#picture text")].filter((t) => t.textContent.includes("31.5") && getComputedStyle(t).visibility !== "hidden").length`), (n) => n === 0);
+check("nor is it the guess that the slider begins with", await run(`document.getElementById("tour-said").textContent`), "100 GB/s");
 await open("tour=7");
 await settled();
 check("the tour hides its answer", await run(`document.getElementById("tour-after").hidden && document.querySelectorAll("#tour-figure .cliff > rect").length`), (n) => n === 1);
@@ -262,19 +265,6 @@ if (process.env.WEFT_AXE) {
 }
 check("nothing was refused by the content policy, no script failed", said.join("; "), (x) => x === "");
 
-if (pictures) {
-  for (const theme of ["light", "dark"])
-    for (const view of ["machine", "stepper", "curves", "training", "serving", "machine&tour=3", "machine&on=dgx-h100:nodes=2&fault=nic:0/3=down",
-      "machine&on=dgx-h100:nodes=128,net=ib-ndr", "stepper&on=dgx-h100:nodes=16,net=ib-ndr&algo=ring"])
-      for (const width of [1440, 820, 390]) {
-        await call("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: theme }] });
-        await call("Emulation.setDeviceMetricsOverride", { width, height: 1100, deviceScaleFactor: 1, mobile: width < 500 });
-        await open(`view=${view}&at=6`);
-        await sleep(800);
-        await settled();
-        await shot(join(pictures, `${view.replaceAll(/[^a-z0-9]+/g, "-")}-${width}-${theme}.png`));
-      }
-}
 const failed = await close();
 console.log(failed ? `page: ${failed} differ` : "page: as the command");
 process.exit(failed ? 1 : 0);

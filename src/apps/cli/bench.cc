@@ -34,8 +34,8 @@ Examples:
   weft bench all_reduce --ranks 4 --check                 and look at every element
   weft bench all_reduce --on dgx-h100                     the same, simulated on eight H100
   weft bench all_gather --on dgx-h100:nodes=16,net=ib-ndr --min 1M --max 1G --factor 4
-  weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl with the choices that NCCL would make
-  weft bench all_reduce --on hgx-b200:nodes=4 --tuner nccl-2.27 what that release of NCCL would choose
+  weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl     with the choices that NCCL would make
+  weft bench all_reduce --on hgx-b200:nodes=4 --tuner nccl-2.27     what that release of NCCL would choose
   weft bench all_reduce --on dgx-h100:nodes=4 --tuner nccl --algo Tree --proto LL128     as NCCL_ALGO, NCCL_PROTO
   NCCL_ALGO="^nvls" weft bench all_reduce --on dgx-h100 --tuner nccl      what a job's NCCL_* variables cost
   weft bench all_reduce --on dgx-h100:nodes=4 --fault nic:0/3=down     what a dead NIC costs

@@ -37,10 +37,11 @@ std::string measured_text(const BenchRow& r) {
   return fmt::format("{}-{}", time_text(r.measured->low), time_text(r.measured->high));
 }
 
-// "busiest gpu3 -> nvswitch0, 93 % used; folded 512:1; 4096 steps simulated; fast-forwarded"
+// "busiest gpu3 -> nvswitch0, 93 % of the time at its full rate; folded 512:1; 4096 steps simulated; fast-forwarded"
 std::string simulated_text(const BenchRow& r) {
   std::string text;
-  if (!r.busiest_link.empty()) text = fmt::format("busiest {}, {:.0f} % used; ", r.busiest_link, 100 * r.busiest_share);
+  if (!r.busiest_link.empty())
+    text = fmt::format("busiest {}, {:.0f} % of the time at its full rate; ", r.busiest_link, 100 * r.busiest_share);
   if (r.extrapolated_from > 0)
     text += fmt::format("extrapolated from {} ranks{}, between {} and {} us; ", r.extrapolated_from,
                         r.approximate ? " by the cost model" : "", time_text(r.low), time_text(r.high));

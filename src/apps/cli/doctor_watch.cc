@@ -36,10 +36,10 @@ void print_jobs(const WatchReport& r) {
 
 void print_nics(const WatchReport& r) {
   if (r.nics.empty()) return fmt::print("  no NIC is up\n");
-  fmt::print("  {:<16} {:>11} {:>11} {:>11} {:>7} {:>9}\n", "NIC", "line rate", "sent", "received", "share",
+  fmt::print("  {:<16} {:>11} {:>11} {:>11} {:>12} {:>9}\n", "NIC", "line rate", "sent", "received", "of all NICs",
              "expected");
   for (const auto& n : r.nics)
-    fmt::print("  {:<16} {:>11} {:>11} {:>11} {:>6.1f}% {:>9}\n", n.name, n.line_rate > 0 ? rate(n.line_rate) : "-",
+    fmt::print("  {:<16} {:>11} {:>11} {:>11} {:>11.1f}% {:>9}\n", n.name, n.line_rate > 0 ? rate(n.line_rate) : "-",
                rate(n.sent), rate(n.received), 100 * n.share,
                r.leaves > 0 ? rate(r.leaves * n.fair_share) : fmt::format("{:.1f}%", 100 * n.fair_share));
   if (r.loopback > 0) fmt::print("  {:<16} {:>11} {:>11}\n", "loopback", "-", rate(r.loopback));

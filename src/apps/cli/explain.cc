@@ -3,6 +3,7 @@
 #include "apps/cli/experts.h"
 #include "apps/cli/explain_access.h"
 #include "apps/cli/explain_nccl.h"
+#include "apps/cli/help.h"
 #include "apps/cli/measured.h"
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
@@ -19,7 +20,7 @@ namespace {
 
 struct Spec {
   std::string collective, bytes = "1M", on, calibration, type = "float", algorithm, protocol, json, table,
-                          largest = "16G";
+                          largest = "16G", smallest;
   std::int64_t ranks = -1, channels = 0;
   AccessSpec access;
   ExpertsSpec experts;
@@ -130,10 +131,11 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
   std::size_t wide = 9;  // of the longest algorithm's name
   for (const tune::Candidate& c : all) wide = std::max(wide, c.plan.algorithm->name.size());
   fmt::print("  {:<{}} {:<7} {:>3} {:>12}  {}\n", "algo", wide, "proto", "ch", "predicted", "why");
+  const bool colours = colours_wanted();
   for (const tune::Candidate& c : all)
-    fmt::print("{} {:<{}} {:<7} {:>3} {:>12}  {}\n", c.chosen ? '*' : ' ', c.plan.algorithm->name, wide,
-               protocol::traits(c.plan.protocol).name, c.plan.channels,
-               c.possible ? format_duration(c.estimate.total) : "-", c.reason);
+    fmt::print("{}{} {:<{}} {:<7} {:>3} {:>12}  {}{}\n", colours && c.chosen ? "\x1b[1m" : "", c.chosen ? '*' : ' ',
+               c.plan.algorithm->name, wide, protocol::traits(c.plan.protocol).name, c.plan.channels,
+               c.possible ? format_duration(c.estimate.total) : "-", c.reason, colours && c.chosen ? "\x1b[0m" : "");
   for (const tune::Candidate& c : all)
     if (c.chosen) fmt::print("# {} is for {}\n", c.plan.algorithm->name, c.plan.algorithm->when);
   if (answer)
@@ -302,6 +304,9 @@ Result<nlohmann::json> answer(Spec& spec) {
 
 // Errors (bad input): an option that this question leaves without effect.
 Status check_options(const CLI::App& sub, const Spec& spec) {
+  if (sub.count("--min") > 0 || (sub.count("--max") > 0 && spec.table.empty()))
+    return bad_input("explain looks at one size: --bytes 1M; weft bench {} --min … --max … looks at many",
+                     spec.collective);
   const std::string what = fmt::format("weft explain {}", spec.collective);
   if (spec.collective == "devices") return only_options(sub, what, {"gpus", "processes", "json"});
   if (spec.collective == "access")
@@ -315,7 +320,7 @@ Status check_options(const CLI::App& sub, const Spec& spec) {
     WEFT_CHECK(no_options(sub, what + " --on", {"proto", "channels", "calibration"}));
   if (!routed)
     WEFT_CHECK(no_options(sub, what, {"tokens", "hidden", "topk", "experts", "imbalance", "mode", "sms", "counts"}));
-  if (spec.table.empty()) return no_options(sub, what + " without --table", {"max"});
+  if (spec.table.empty()) return {};
   return no_options(sub, what + " --table", {"bytes", "json"});
 }
 
@@ -339,6 +344,7 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--table", spec->table, "write a tuning table for NCCL to this file (- is stdout), instead")
       ->check(writable);
   sub->add_option("--max", spec->largest, "largest message of the table")->capture_default_str();
+  sub->add_option("--min", spec->smallest, "of weft bench: explain looks at one size")->group("");
   add_expert_options(*sub, spec->experts);
   sub->add_option("--reuse", spec->access.reuse, "access: how often the array is used")->capture_default_str();
   sub->add_option("--fraction", spec->access.fraction, "access: the part of its cache lines that every use reads")

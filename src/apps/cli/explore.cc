@@ -28,7 +28,7 @@ Examples:
   weft explore all_reduce --on pcie-2x4090 --bytes 64M --out box.html
   weft explore all_reduce --on dgx-h100 --algo mine.json                a schedule of your own
   weft explore all_reduce --on dgx-h100:nodes=2 --fault nic:0/3=down    what a dead NIC changes
-  weft explore --on dgx-h100:nodes=128,net=ib-ndr --algo ring --chunk 5 one chunk on its way through 1,024 ranks
+  weft explore --on dgx-h100:nodes=128,net=ib-ndr --algo ring --chunk 5     one chunk on its way through 1,024 ranks
   weft explore --json -                                                 what the page shows, as weft.explorer/1
 )";
 

@@ -17,11 +17,26 @@ namespace {
 
 constexpr std::size_t kWide = 200;  // columns from which on a terminal, or a reader of a pipe, wraps for itself
 
+// Lines such as "Options:" in bold.
+std::string with_bold_headings(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = std::string_view(text).substr(at, end - at);
+    const bool heading = line.ends_with(':') && line.front() != ' ' && line.size() < 40;
+    out += heading ? fmt::format("\x1b[1m{}\x1b[0m", line) : std::string(line);
+    if (end < text.size()) out += '\n';
+    at = end + 1;
+  }
+  return out;
+}
+
 class Help final : public CLI::Formatter {
  public:
   explicit Help(std::size_t width) : width_(width) { column_width(width < 100 ? 24 : 30); }
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
-    return wrapped(CLI::Formatter::make_help(app, std::move(name), mode), width_);
+    const std::string text = wrapped(CLI::Formatter::make_help(app, std::move(name), mode), width_);
+    return colours_wanted() ? with_bold_headings(text) : text;
   }
   std::string make_option(const CLI::Option* option, bool positional) const override {
     return row(make_option_name(option, positional) + make_option_opts(option), make_option_desc(option));

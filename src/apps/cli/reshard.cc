@@ -111,7 +111,8 @@ void print(const report::ReshardReport& r) {
   if (m.changed_time)
     fmt::print("then changed   {:g} % of the bytes, with tables of all: {}\n", 100 * r.changed,
                format_duration(*m.changed_time));
-  if (!m.busiest_link.empty()) fmt::print("limited by     {}, busy {:.0f} %\n", m.busiest_link, 100 * m.busiest_share);
+  if (!m.busiest_link.empty())
+    fmt::print("limited by     {}, busy {:.0f} % of the time\n", m.busiest_link, 100 * m.busiest_share);
   constexpr std::size_t kShown = 16;
   if (!m.nics.empty()) fmt::print("# {:<24} {:>14} {:>14}\n", "NIC", "out (B)", "in (B)");
   for (std::size_t i = 0; i < std::min(kShown, m.nics.size()); ++i)

@@ -36,7 +36,7 @@ hwloc XML, weft JSON, a folder of --record; Slurm topology.conf, topology.yaml a
 Options after a colon, separated by commas:
   nodes=N net=NETWORK rails=N oversub=N tiers=2|3 wires=rail|fat-tree|dragonfly|torus|switch dims=AxBxC
   gpus=N (of each node, the first ones: gpus=1 is one rank per node) nics=N at=cpu|switch|gpu
-  nvlink=GENERATION pcie=GENERATION mnnvl=RACKS shape=AxBxC (torus and grid presets)
+  nvlink=GENERATION pcie=GENERATION mnnvl=RACKS mig=INSTANCES shape=AxBxC (torus and grid presets)
   gpu=MODEL (of a file that does not say it) topology=NAME (of a topology.yaml that has several)
   sharp=on (the network's switches sum) iommu=off|pt|on acs=on|off peermem=on|off
   p2p=loc|nvl|pix|pxb|phb|sys gdr=… (how far GPUs reach each other, NICs reach GPUs: NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL)

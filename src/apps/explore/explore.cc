@@ -120,13 +120,14 @@ Status measured(const schedule::Task& task, Rank machine_ranks, Explorer& e) {
 // Requires: e.machine and e.algorithm, which is the answer's as `protocol` is.
 Status add_curves(const cost::MachineView& machine, tune::Question question, Rank machine_ranks,
                   std::string_view protocol, bool with_points, Explorer& e) {
+  const std::string_view why = question.algorithm.empty() ? "the best when simulated" : "asked for";
   question.algorithm.clear(), question.protocol.clear();
   WEFT_TRY(e.curves,
            (with_points ? curves : curves_without_points)(machine, question, {e.algorithm, std::string(protocol)}));
   // The answer's plan is the best of those that were simulated, which estimates may rank otherwise.
   for (Explorer::Curve& curve : e.curves) {
     const bool answers = curve.algorithm == e.algorithm && curve.protocol == protocol;
-    if (answers && !curve.chosen) curve.reason = "the best when simulated; estimated: " + curve.reason;
+    if (answers && !curve.chosen) curve.reason = fmt::format("{}; estimated: {}", why, curve.reason);
     curve.chosen = answers;
   }
   std::ranges::stable_sort(e.curves, std::ranges::greater(), &Explorer::Curve::chosen);

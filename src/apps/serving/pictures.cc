@@ -1,6 +1,7 @@
 #include "apps/serving/pictures.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "apps/serving/lanes.h"
@@ -120,6 +121,27 @@ class RunPicture {
   Axis time_;
 };
 
+// The names of plans beside their points; one that would lie on another is left out, as the table has all of them.
+class PlanLabels {
+ public:
+  void draw(SvgCanvas& canvas, double x, double y, const std::string& plan) {
+    const double right = x + 5.8 * static_cast<double>(plan.size());
+    const bool covers = std::ranges::any_of(
+        drawn_, [&](const Drawn& d) { return x < d.right && d.x < right && std::abs(y - d.y) < 13; });
+    if (plan == before_ || covers) return;
+    canvas.text(x, y, plan, 11, Align::kLeft, 0, "normal", kInk);
+    drawn_.push_back({x, right, y});
+    before_ = plan;
+  }
+
+ private:
+  struct Drawn {
+    double x, right, y;
+  };
+  std::vector<Drawn> drawn_;
+  std::string before_;
+};
+
 }  // namespace
 
 std::string run_svg(const Run& run, const report::ServeReport& report) { return RunPicture(run, report).draw(); }
@@ -148,12 +170,10 @@ std::string frontier_svg(const report::ServeReport& report) {
   std::vector<std::pair<double, double>> line;
   for (const report::ServeRow& r : report.frontier) line.emplace_back(x(r.tokens_per_user), y(r.tokens_per_gpu));
   if (line.size() > 1) canvas.polyline(line, kModel, 2);
-  std::string before;
+  PlanLabels labels;
   for (const report::ServeRow& r : report.frontier) {
     canvas.dot(x(r.tokens_per_user), y(r.tokens_per_gpu), 3.5, kModel);
-    if (r.plan != before)
-      canvas.text(x(r.tokens_per_user) + 7, y(r.tokens_per_gpu) - 5, r.plan, 11, Align::kLeft, 0, "normal", kInk);
-    before = r.plan;
+    labels.draw(canvas, x(r.tokens_per_user) + 7, y(r.tokens_per_gpu) - 5, r.plan);
   }
   for (const report::ServeRow& r : report.rows)
     if (r.fits) canvas.dot(x(r.tokens_per_user), y(r.tokens_per_gpu), 5, "none", kPrefill);

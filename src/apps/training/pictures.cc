@@ -288,7 +288,7 @@ std::string scaling_svg(const std::vector<ScalingPoint>& points, const report::T
     for (const ScalingPoint& p : points)
       if (const double at = x(static_cast<double>(p.gpus)); at - drawn > 44)
         canvas.text(drawn = at, bottom + 18, fmt::format("{}", p.gpus), 12, Align::kMiddle, 0, "normal", kQuiet);
-    canvas.text(from + wide / 2, bottom + 38, "GPUs", 12, Align::kMiddle, 0, "normal", kQuiet);
+    canvas.text(from + wide / 2, bottom + 38, "GPUs, logarithmic", 12, Align::kMiddle, 0, "normal", kQuiet);
   };
   double mfu = 0, bubble = 0.01;
   for (const ScalingPoint& p : points) {

@@ -137,7 +137,7 @@ std::string in_words(const ServeReport& report) {
                       report.card == report.kernels ? fmt::format("kernels as measured on {}", report.kernels)
                                                     : fmt::format("kernels scaled from those of {}, not measured on {}",
                                                                   report.kernels, report.card));
-  text += fmt::format("{:<22} {:>10} {:>10} {:>10} {:>10}\n", "ms", "mean", "median", "90 %", "99 %");
+  text += fmt::format("{:<22} {:>10} {:>10} {:>10} {:>10}\n", "ms", "mean", "median", "90 % below", "99 % below");
   for (const auto& [name, s] : {std::pair{"TTFT", &row.ttft}, {"TPOT", &row.tpot}, {"whole answer", &row.end_to_end}})
     text += line_of(name, *s);
   if (row.urgent_ttft)

@@ -35,6 +35,7 @@ struct ClusterOptions {
   NicPlace nic_place = NicPlace::kCpu;
   std::string nvlink, pcie;  // generations instead of the node's, e.g. "nvlink3", "pcie4"; empty: its own
   std::int32_t gpus = 0;     // GPUs of a node that take part, the first ones; 0: all
+  std::int32_t mig = 1;      // instances that each GPU is divided into, each a rank's GPU; 1: none
   std::int32_t mnnvl = 1;    // nodes that a second level of NVSwitches joins into one NVLink domain
   bool sharp = false;        // the network's switches sum, with the software and licences that this takes
   std::string iommu;         // "off", "pt", "on"; empty: not said, counts as off
@@ -51,7 +52,7 @@ struct ClusterOptions {
 // `node` with the options that concern a node applied.
 // Errors (bad input): several nodes without a network, unknown network or generation, more rails than NICs, more GPUs
 // than the node has, GPUs of a node whose chips pass traffic on, dims that are not the number of nodes, mnnvl for a
-// node without NVSwitch, sharp for a network whose switches cannot sum.
+// node without NVSwitch, mig for GPUs without it or with mnnvl or p2p, sharp for a network whose switches cannot sum.
 Result<Topology> build_cluster(const Catalog& catalog, const Topology& node, const ClusterOptions& options);
 
 // The names of the catalogue's networks.

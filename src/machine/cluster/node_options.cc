@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 #include "base/text.h"
 
@@ -200,6 +201,80 @@ Status apply_host_settings(const Catalog& catalog, const ClusterOptions& options
   return {};
 }
 
+Status divisible(const Catalog& catalog, const Topology& node, std::int32_t instances) {
+  bool any = false;
+  for (const Device& d : node.devices()) {
+    if (d.kind != DeviceKind::kGpu) continue;
+    any = true;
+    const Part* part = catalog.find(d.model);
+    const Figure* most = part != nullptr ? part->figure("mig") : nullptr;
+    if (most == nullptr) return bad_input("mig={}: {} has no MIG, as far as the catalogue knows", instances, d.model);
+    if (instances > static_cast<std::int32_t>(most->value))
+      return bad_input("mig={}: {} has at most {} instances", instances, d.model, most->value);
+  }
+  if (!any) return bad_input("mig={}: '{}' has no GPUs", instances, node.title);
+  return {};
+}
+
+// The node with `instances` MIG instances instead of each GPU, each a device of its own: an instance has its GPU's PCIe
+// link, which all instances of the GPU share, and no NVLink; instances do not reach each other's memory, neither over
+// NVLink nor over PCIe nor within one GPU, so that messages between them cross host memory; NICs reach them as they
+// reach the GPU. Their models name the slice, "1/7 of H100-SXM5", which no table of compute times has.
+// Source: NVIDIA, Multi-Instance GPU User Guide, deployment considerations (2024-08): no P2P over NVLink or PCIe, no
+// CUDA IPC across GPU instances, GPUDirect RDMA with them; RAPIDS, deployment guide, MIG (2024): through host memory.
+// Errors (bad input): a GPU of the node cannot be divided into as many (figure "mig").
+Result<Topology> with_mig(const Catalog& catalog, const Topology& node, std::int32_t instances) {
+  WEFT_CHECK(divisible(catalog, node, instances));
+  Topology shared;
+  shared.title = node.title;
+  shared.routing = node.routing;
+  std::int32_t switches = 0;
+  for (const Device& d : node.devices()) switches += d.kind == DeviceKind::kPcieSwitch ? 1 : 0;
+  // Where the links of an old device end: of a GPU at a switch that stands for its PCIe port.
+  std::vector<DeviceId> end(node.devices().size(), -1);
+  std::vector<std::pair<DeviceId, DeviceId>> ports;  // the old GPU, its port
+  for (DeviceId id = 0; id < static_cast<DeviceId>(node.devices().size()); ++id) {
+    const Device& d = node.device(id);
+    if (d.kind == DeviceKind::kNvSwitch) continue;
+    if (d.kind != DeviceKind::kGpu) {
+      end[static_cast<std::size_t>(id)] = shared.add(d);
+      continue;
+    }
+    Device port{.kind = DeviceKind::kPcieSwitch,
+                .node = d.node,
+                .index = switches++,
+                .model = {},
+                .bus_id = {},
+                .port_rate = {}};
+    ports.emplace_back(id, end[static_cast<std::size_t>(id)] = shared.add(port));
+  }
+  for (const auto& [gpu, port] : ports) {
+    Link inside{.kind = LinkKind::kPcie, .a = port, .b = 0, .rate_ab = {}, .rate_ba = {}, .latency = {}, .count = 1};
+    for (const LinkId l : node.links_of(gpu))
+      if (const Link& link = node.link(l); link.kind == LinkKind::kPcie)
+        inside.rate_ab = inside.rate_ba = link.rate_ab, inside.count = link.count;
+    if (!(inside.rate_ab > BytesPerSecond{}))
+      return bad_input("mig={}: {} of '{}' has no PCIe link", instances, node.name_of(gpu), node.title);
+    for (std::int32_t i = 0; i < instances; ++i) {
+      Device share = node.device(gpu);
+      share.index = share.index * instances + i;
+      share.model = fmt::format("1/{} of {}", instances, share.model);
+      inside.b = shared.add(share);
+      shared.connect(inside);
+    }
+  }
+  for (Link link : node.links()) {
+    const bool scale_up = is_scale_up(link.kind) && (node.device(link.a).kind == DeviceKind::kGpu ||
+                                                     node.device(link.b).kind == DeviceKind::kGpu);
+    link.a = end[static_cast<std::size_t>(link.a)];
+    link.b = end[static_cast<std::size_t>(link.b)];
+    if (!scale_up && link.a >= 0 && link.b >= 0) shared.connect(link);
+  }
+  for (DeviceId id = 0; id < static_cast<DeviceId>(shared.devices().size()); ++id)
+    if (shared.device(id).kind == DeviceKind::kCpu) shared.set_fact(id, "p2p", "loc");
+  return shared;
+}
+
 }  // namespace
 
 std::vector<DeviceId> of_kind(const Topology& topology, DeviceKind kind) {
@@ -250,6 +325,12 @@ Result<Topology> with_options(const Catalog& catalog, const Topology& original, 
     const std::size_t plus = std::min(rest.find('+'), rest.size());
     WEFT_CHECK(add_memory(catalog, rest.substr(0, plus), node));
     rest.remove_prefix(std::min(rest.size(), plus + 1));
+  }
+  if (options.mig > 1) {
+    if (options.mnnvl > 1)
+      return bad_input("mig={}: instances have no NVLink for mnnvl={}", options.mig, options.mnnvl);
+    if (!options.p2p.empty()) return bad_input("mig={}: instances have no P2P, whatever p2p= says", options.mig);
+    WEFT_TRY(node, with_mig(catalog, node, options.mig));
   }
   if (options.mnnvl > 1) {
     WEFT_TRY(node, join_domains(node, options.mnnvl));

@@ -30,12 +30,39 @@ std::vector<DeviceId> choose(const Topology& topology) {
   return chosen;
 }
 
+// The first kMostDevices of `all`; where one node fills the table, as many GPUs as NICs of each of the first two nodes,
+// so that the network between them is in the picture.
+std::vector<DeviceId> sample(const Topology& topology, std::vector<DeviceId> all) {
+  const auto of_node = [&](DeviceId id) { return topology.device(id).node; };
+  const auto first = std::ranges::count(all, of_node(all.front()), of_node);
+  if (topology.nodes() < 2 || first <= static_cast<std::ptrdiff_t>(kMostDevices / 2)) {
+    if (all.size() > kMostDevices) all.resize(kMostDevices);
+    return all;
+  }
+  std::vector<DeviceId> chosen;
+  for (std::int32_t node = of_node(all.front()); node < of_node(all.front()) + 2; ++node) {
+    std::size_t nics = 0, others = 0;
+    for (const DeviceId id : all)
+      if (of_node(id) == node && (topology.device(id).kind == DeviceKind::kNic ? nics : others)++ < kMostDevices / 4)
+        chosen.push_back(id);
+  }
+  return chosen;
+}
+
+// The name of a column in two lines: "node0" above "gpu3".
+void column_label(SvgCanvas& canvas, double x, std::string_view label) {
+  const std::size_t slash = label.find('/');
+  if (slash != label.npos) canvas.text(x, kTop - 20, label.substr(0, slash), 12, SvgCanvas::Align::kMiddle, kCell - 4);
+  canvas.text(x, kTop - 8, slash == label.npos ? label : label.substr(slash + 1), 12, SvgCanvas::Align::kMiddle,
+              kCell - 4);
+}
+
 }  // namespace
 
 std::string heat_map_svg(const Topology& topology) {
   std::vector<DeviceId> devices = choose(topology);
   const std::size_t all = devices.size();
-  if (devices.size() > kMostDevices) devices.resize(kMostDevices);
+  if (all > 0) devices = sample(topology, std::move(devices));
   const Routes routes(topology);
   std::vector<std::vector<Path>> paths;
   double low = std::numeric_limits<double>::infinity(), high = 0;
@@ -62,7 +89,7 @@ std::string heat_map_svg(const Topology& topology) {
     const std::string label = topology.name_of(devices[i]);
     const double at = static_cast<double>(i) * kCell;
     canvas.text(kLabel - 6, kTop + at + kCell / 2 + 4, label, 12, Align::kRight, kLabel - 8);
-    canvas.text(kLabel + at + kCell / 2, kTop - 8, label, 12, Align::kMiddle, kCell - 4);
+    column_label(canvas, kLabel + at + kCell / 2, label);
     for (std::size_t j = 0; j < devices.size(); ++j) {
       const double x = kLabel + static_cast<double>(j) * kCell, y = kTop + at;
       const Path& path = paths[i][j];
@@ -79,7 +106,7 @@ std::string heat_map_svg(const Topology& topology) {
   }
   const double below = kTop + static_cast<double>(devices.size()) * kCell + 28;
   if (high > 0)
-    for (int s = 0; s < kShades; ++s) {
+    for (int s = high > low ? 0 : kShades / 2; s <= (high > low ? kShades - 1 : kShades / 2); ++s) {
       const double x = kLabel + s * 58.0;
       const double gb = high > low ? low * std::pow(high / low, s / static_cast<double>(kShades - 1)) : high;
       canvas.cell(x, below, 58, 16, kColours[s]);

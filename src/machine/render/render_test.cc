@@ -3,6 +3,7 @@
 #include <pugixml.hpp>
 
 #include "machine/machine.h"
+#include "machine/render/heat_map.h"
 #include "machine/render/matrix.h"
 #include "machine/render/svg.h"
 
@@ -63,6 +64,21 @@ TEST(Svg, TitlesAreEscaped) {
   Topology t = machine("pcie-2x4090");
   t.title = "<a> & \"b\"";
   EXPECT_NE(svg(t).find("&lt;a&gt; &amp; &quot;b&quot;"), std::string::npos);
+}
+
+// A rack of 72 GPUs fills the table of 32 devices alone; the network between two racks is to be seen.
+TEST(HeatMap, OfTwoRacksShowsTheNetworkBetweenThem) {
+  const std::string svg = heat_map_svg(machine("gb200-nvl72:nodes=2"));
+  for (const char* text : {">node0/gpu7<", ">node0/nic7<", ">node1/gpu0<", ">node1/nic7<", ">NET<", ">logarithmic<"})
+    EXPECT_NE(svg.find(text), std::string::npos) << text;
+  EXPECT_EQ(svg.find(">node0/gpu8<"), std::string::npos);
+}
+
+TEST(HeatMap, OfOneRateHasOneShadeInItsLegend) {
+  const std::string svg = heat_map_svg(machine("pcie-2x4090"));
+  std::size_t rates = 0;
+  for (std::size_t at = svg.find(">31.5<"); at != svg.npos; at = svg.find(">31.5<", at + 1)) ++rates;
+  EXPECT_EQ(rates, 3U);  // there, back, and the legend
 }
 
 }  // namespace

@@ -96,8 +96,9 @@ std::string plot(const Scored& s) {
     return by_ranks ? fmt::format("{:.0f}", value) : format_bytes(static_cast<Bytes>(value));
   });
   svg += grid(y, false, 1, [](double value) { return format_duration(Duration::microseconds(value)); });
-  svg += fmt::format("<text x='{}' y='{}' text-anchor='middle'>{}</text>\n", (kLeft + kWidth - kRight) / 2,
-                     kHeight - 14, by_ranks ? "ranks" : "message");
+  svg +=
+      fmt::format("<text x='{}' y='{}' text-anchor='middle'>{}</text>\n", (kLeft + kWidth - kRight) / 2, kHeight - 14,
+                  by_ranks ? "ranks; both scales are logarithmic" : "message; both scales are logarithmic");
   std::string line;
   for (std::size_t i = 0; i < s.predictions.size(); ++i)
     line += fmt::format("{}{:.1f} {:.1f}", line.empty() ? "M" : "L", x.at(xs[i]), y.at(s.predictions[i].time.us()));
