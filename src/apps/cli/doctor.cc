@@ -112,7 +112,8 @@ void print(const DoctorReport& report, bool verbose) {
   for (const auto& note : report.notes) fmt::print("{}\n", note);
   for (const auto& why : report.left_out) fmt::print("not read: {}\n", why);
   if (report.files > 0)
-    fmt::print("\n{} lines of {} files read, {} not understood\n", report.lines, report.files, report.not_understood);
+    fmt::print("\n{} lines of {} files read, {} of them in no form that is known\n", report.lines, report.files,
+               report.not_understood);
 }
 
 Result<DoctorReport> examine(const Spec& spec) {

@@ -47,7 +47,8 @@ void print_step(const report::TrainReport& report) {
   for (const auto& [name, seconds] : row.parts)
     if (seconds > 0) fmt::print("{:<18} {:>10.4f} {:>7.1f}\n", name, seconds, 100 * seconds / row.seconds);
   if (!row.sends.empty())
-    fmt::print("\n{:<18} {:>10} {:>12} {:>9} {:>10}\n", "communication for", "calls", "messages GB", "time s", "exposed s");
+    fmt::print("\n{:<18} {:>10} {:>12} {:>9} {:>10}\n", "communication for", "calls", "messages GB", "time s",
+               "exposed s");
   for (const report::TrainSends& s : row.sends)
     fmt::print("{:<18} {:>10.0f} {:>12.2f} {:>9.4f} {:>10}\n", s.of, s.calls, s.bytes * 1e-9, s.seconds,
                s.of == "pipeline" ? "in bubble" : fmt::format("{:.4f}", s.exposed));

@@ -215,7 +215,10 @@ std::string verdict_of(const DoctorReport& report) {
   if (!report.next.empty()) return "Something ended this job, and its cause is not in the evidence";
   if (report.slow.empty()) {
     const auto known = std::ranges::find(report.folded, name(Role::kConfirm), &DoctorFinding::role);
-    if (known == report.folded.end()) return "No fault found";
+    if (known == report.folded.end())
+      return report.lines > 0 && report.not_understood >= report.lines
+                 ? "No fault found, and no line that the doctor reads: these may be no logs of a job"
+                 : "No fault found";
     return fmt::format("Nothing has failed; a part asks for care: {}{}{}", known->finding, ranks_in_words(*known),
                        parts_in_words(*known));
   }

@@ -104,7 +104,8 @@ TEST(Step, ExpertsGetTheirTokensByTheKernelsThatCarryThem) {
   ASSERT_TRUE(few && many);
   EXPECT_GT(*few, 8e-6);  // the low-latency kernel's launch
   EXPECT_LT(*few, 30e-6);
-  EXPECT_GT(*many, 3 * *few);
+  // Each of 4,096 tokens goes to five to six of eight GPUs, one of which may be its own: over 450 GB/s at the most.
+  EXPECT_GT(*many, 4096 * 4.5 * 7168 / 450e9);
 }
 
 TEST(Engine, ALongPromptFillsThePipelineChunkByChunk) {

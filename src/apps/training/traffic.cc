@@ -174,8 +174,9 @@ Result<Traffic::Cost> Traffic::of_group(Collective collective, Group group, Rank
   WEFT_TRY(auto costs,
            cost::expert_costs(*part, collective, group.ranks, {.copies = experts.copies, .experts = experts.experts}));
   const cost::MachineView view(part->topology(), std::move(costs), part->caches());
+  const Bytes travelling = experts.tokens * (experts.copies == schedule::Copies::kPerExpert ? experts.per_token : 1);
   const Bytes groups = routes->tokens_per_rank(),
-              each = (experts.tokens * experts.token_bytes / kElement + groups - 1) / groups * groups;
+              each = (travelling * experts.token_bytes / kElement + groups - 1) / groups * groups;
   const schedule::Task task{.collective = collective,
                             .ranks = group.ranks,
                             .ranks_per_node = per_node,
