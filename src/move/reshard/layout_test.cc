@@ -384,6 +384,8 @@ TEST(TensorParallel, WhatDoesNotFitIsNamed) {
       error("vllm:tp=2", "x.router", {16}),
       "vllm:tp=2: how vllm names and splits tensors is not known of x.router (docs/reshard.md has the models that "
       "are covered)");
+  EXPECT_EQ(error("vllm:tp=2", "x.q_norm.weight", {8, 64}),
+            "vllm:tp=2: tensor x.q_norm.weight: has a weight per head: how such a norm is split is not known");
   EXPECT_EQ(error("vllm:kv_heads=2", "x", {16}), "vllm:kv_heads=2: has no tp=N");
   EXPECT_EQ(error("vllm:tp=0", "x", {16}), "vllm:tp=0: tp 0 is outside 1 … 65536");
   EXPECT_EQ(error("vllm:tp=8,kv_heads=8,tp=4", "x", {16}), "vllm:tp=8,kv_heads=8,tp=4: option tp is given twice");

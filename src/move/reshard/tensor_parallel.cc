@@ -229,6 +229,8 @@ Status apply(const Row& row, const Wish& wish, const Shapes& shapes, Tensor& t, 
   const auto problem = [&](const std::string& what) {
     return bad_input("{}: tensor {}: {}", text, shown(t.name), what);
   };
+  if (row.split == "copy" && t.shape.size() > 1 && t.name.find("norm") != std::string::npos)
+    return problem("has a weight per head: how such a norm is split is not known");
   if (row.split == "copy") return {};
   const auto d = static_cast<std::size_t>(row.dim);
   if (row.split == "scale" && (d >= t.shape.size() || t.shape[d] == 1)) return {};
