@@ -156,7 +156,9 @@ void adjust(const json& format, Settings& settings) {
     if (const auto value = number(settings, path), length = number(settings, "seq_length");
         value && length && *length > 0) {
       settings.set(path, "");
-      settings.set(ours.get<std::string>(), std::to_string(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, *value / *length)))));
+      settings.set(
+          ours.get<std::string>(),
+          std::to_string(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, *value / *length)))));
     }
   if (const json ffn = format.value("llama_ffn", json::array()); ffn.size() == 2) llama_ffn(ffn, settings);
   const json per = format.value("per", json::object());
