@@ -9,6 +9,7 @@
 #include "api/log_lines.h"
 #include "api/share_rates.h"
 #include "api/this_machine.h"
+#include "base/text.h"
 #include "base/text_file.h"
 #include "exec/kernels/fold.h"
 #include "net/shm/share.h"

@@ -86,7 +86,7 @@ void add(const nlmsghdr& message, const std::set<std::uint64_t>& inodes, std::ma
 
 // Asks the kernel for all established connections of a family.
 void ask(int family, const std::set<std::uint64_t>& inodes, std::map<std::string, Rail>& rails) {
-  const net::link::UniqueFd fd(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  const UniqueFd fd(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (fd.get() < 0) return;
   Question question;
   question.header = {.nlmsg_len = sizeof question,

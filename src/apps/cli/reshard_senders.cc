@@ -106,8 +106,8 @@ ReshardSenders::ReshardSenders(const Job& job) {
   }
   close(up[1]);
   close(down[0]);
-  in_ = net::link::UniqueFd(up[0]);
-  out_ = net::link::UniqueFd(down[1]);
+  in_ = UniqueFd(up[0]);
+  out_ = UniqueFd(down[1]);
 }
 
 ReshardSenders::~ReshardSenders() {

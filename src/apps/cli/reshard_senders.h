@@ -40,7 +40,7 @@ class ReshardSenders {
  private:
   bool take(void* to, std::size_t n) const;
   pid_t pid_ = -1;
-  net::link::UniqueFd in_, out_;
+  UniqueFd in_, out_;
 };
 
 inline constexpr int kReshardPages = 16;  // of an agent's table of fenced pages, which trials need none of

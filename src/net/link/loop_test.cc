@@ -24,7 +24,7 @@ struct Head {
   std::uint32_t bytes = 0;
 };
 
-// Says back what it is told, in frames of at most 16 bytes. Known from its first frame on.
+// Sends back what it receives, in frames of at most 16 bytes. Known from its first frame on.
 class Echo final : public Connection {
  public:
   explicit Echo(UniqueFd fd) : channel_(over_socket(std::move(fd))) {}
@@ -144,7 +144,7 @@ TEST(Loop, SilentConnectionsTakeFewDescriptorsAndKeepNobodyOut) {
   }
   const auto peer = served.dial();
   ASSERT_TRUE(peer) << peer.error().message;
-  EXPECT_TRUE(echoes(peer->fd, "heard"));
+  EXPECT_TRUE(echoes(peer->fd, "read"));
   EXPECT_LE(descriptors() - before - kStrangers, 8 + 2) << "the peer's connection has two ends here";
 }
 
