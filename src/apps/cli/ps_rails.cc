@@ -15,7 +15,7 @@
 #include <filesystem>
 #include <map>
 
-#include "net/link/socket.h"
+#include "base/unique_fd.h"
 
 namespace weft::cli {
 namespace {

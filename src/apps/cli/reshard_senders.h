@@ -4,7 +4,7 @@
 #include <string>
 
 #include "apps/cli/reshard_values.h"
-#include "net/link/socket.h"
+#include "base/unique_fd.h"
 #include "weft/transfer.h"
 
 namespace weft::cli {
