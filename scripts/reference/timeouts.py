@@ -38,7 +38,7 @@ TABLE = [
         ("a silent stranger where places are short", "src/net/messages/openings.cc", r"kSilentTime\{(\d+)\}", "{} ms"),
         ("the reason of a disagreement, from the rank that differs", "src/net/messages/control.cc", r"kForReason\{(\d+)\}", "{} ms"),
         ("an owner that has not confirmed the writes of a transfer that shall end: its connection is cut", "src/move/transfer/work.h", r"kConfirm\{(\d+)\}", "{} s"),
-        ("a KV client whose link is cut", "src/move/kv/server.cc", r"kCut = (\d+)s", "{} s"),
+        ("a KV client whose link is cut", "src/move/kv/server.cc", r"\.cut = (\d+)s", "{} s"),
     ]),
 ]
 

@@ -32,7 +32,7 @@ class ReshardSenders {
     double convert_seconds = 0;  // of the rank's parts
     std::string metadata;
   };
-  // Of the next rank. Errors: those of the process, in one line.
+  // Receives what the next rank says. Errors: those of the process, in one line.
   Result<Said> receive() const;
   // All ranks write and publish version 2. Returns when they have.
   Status next_version() const;

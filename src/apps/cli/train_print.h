@@ -11,7 +11,7 @@
 
 namespace weft::cli {
 
-// What `weft train` prints.
+// The output of `weft train`.
 
 struct BestPlans {
   training::Plans plans;

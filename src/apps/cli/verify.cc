@@ -121,7 +121,7 @@ Result<int> run(const Spec& spec) {
   if (spec.active) {
     std::int64_t ranks = 0;
     if (!CLI::detail::lexical_cast(spec.ranks, ranks)) return bad_input("--ranks {}: a number is expected", spec.ranks);
-    if (spec.in_place || spec.slots != 0 || spec.source.staged || spec.source.root != 0 || spec.source.channel != 0)
+    if (spec.in_place || spec.slots || spec.source.staged || spec.source.root != 0 || spec.source.channel != 0)
       return bad_input(
           "--active proves every root, in place and not, staged and not: without --root, --in-place, "
           "--staged, --slots and --channel");

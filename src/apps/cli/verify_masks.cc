@@ -33,7 +33,7 @@ Result<Mask> parse_mask(const std::string& text, Rank ranks) {
   return mask;
 }
 
-// What algorithms see of a mask: the active ranks, renumbered in their order, by node and place. Masks with equal
+// A mask as algorithms see it: the active ranks, renumbered in their order, by node and place. Masks with equal
 // classes have equal schedules.
 struct Class {
   std::vector<Rank> counts;  // active ranks of every node that has any

@@ -9,7 +9,7 @@
 #include "exec/fabric/fabric.h"
 #include "weft/result.h"
 
-// What exec::WorldExecutor asks of a fabric in real time: every function that it calls, so that a new fabric that
+// The demands of exec::WorldExecutor on a fabric in real time: every function that it calls, so that a new fabric that
 // compiles is complete. Threads: those of fabric::Endpoint.
 namespace weft::fabric {
 

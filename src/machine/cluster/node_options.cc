@@ -230,7 +230,7 @@ Result<Topology> with_mig(const Catalog& catalog, const Topology& node, std::int
   shared.routing = node.routing;
   std::int32_t switches = 0;
   for (const Device& d : node.devices()) switches += d.kind == DeviceKind::kPcieSwitch ? 1 : 0;
-  // Where the links of an old device end: of a GPU at a switch that stands for its PCIe port.
+  // The device where the links of an old one end: of a GPU a switch that stands for its PCIe port.
   std::vector<DeviceId> end(node.devices().size(), -1);
   std::vector<std::pair<DeviceId, DeviceId>> ports;  // the old GPU, its port
   for (DeviceId id = 0; id < static_cast<DeviceId>(node.devices().size()); ++id) {

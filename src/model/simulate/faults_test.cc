@@ -49,7 +49,7 @@ TEST(Faults, ASwitchThatIsDeadOnOneNodeOrForOneGpuSumsForNobody) {
   };
   EXPECT_TRUE(sums(kFour, "nic:0/0=down"));
   EXPECT_FALSE(sums(kFour, "nvswitch:0=down"));
-  EXPECT_FALSE(sums(kFour, "nvswitch:3=down"));
+  EXPECT_FALSE(sums(kFour, "nvswitch:3/0=down"));
   EXPECT_FALSE(sums("dgx-h100", "link:gpu3-nvswitch0=down"));
   EXPECT_TRUE(sums("dgx-h100", "link:gpu3-nvswitch0=50%"));
 }

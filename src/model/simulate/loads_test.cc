@@ -103,7 +103,7 @@ TEST(Loads, UniformAsksTheSameOfEveryNicInBothDirections) {
 TEST(Loads, ThatCannotBeReadAreNamed) {
   const auto machine = machine_of("dgx-h100:nodes=2,net=ib-ndr");
   for (const char* load : {"switch0", "uniform", "uniform=lots", "uniform=130%", "uniform=30%,flows=0",
-                           "uniform=30%,flow=2", "gpu0-gpu1=10%", "node0/nic0-node0/nic0=10%",
+                           "uniform=30%,flow=2", "gpu0-gpu9=10%", "node0/nic0-node0/nic0=10%",
                            "node0/nic0-switch0=900GB/s", "uniform=-3%", "uniform=30%,", "uniform=30%,seed=x"}) {
     const std::vector<std::string> loads{load};
     const auto background = background_of(machine, loads);

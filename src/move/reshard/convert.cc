@@ -160,7 +160,7 @@ Status convert(const std::string& from, std::span<const std::byte> in, const std
 
 namespace {
 
-// What the second layout wants of a name, be it a tensor or a component of one.
+// The second layout's wish for a name, be it a tensor or a component of one.
 struct Wanted {
   const Tensor* tensor = nullptr;
   std::vector<std::int64_t> shape;

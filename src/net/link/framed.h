@@ -41,7 +41,7 @@ class Framed {
     }
   }
   const Head& head() const { return head_; }
-  // Of the message whose head came last.
+  // The body of the message whose head came last.
   std::span<std::byte> body() const { return body_; }
   // Has the head come, and not the whole body?
   bool in_body() const { return has_head_ && !whole_; }

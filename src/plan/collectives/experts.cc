@@ -20,7 +20,7 @@ class Tokens {
   ChunkId number(Rank owner, ChunkId i) const { return owner * each() + i; }
   std::span<const Rank> of(ChunkId token) const { return routes_.of(token); }
   bool goes(ChunkId token, Rank rank) const { return routes_.goes(token, rank); }
-  // Returns the token's ranks that are in a row of the grid.
+  // Returns the token's ranks that belong to a row of the grid.
   std::span<const Rank> within(ChunkId token, Rank row, Rank columns) const {
     const auto all = of(token);
     const auto first = std::ranges::lower_bound(all, row * columns),

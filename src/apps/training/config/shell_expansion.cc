@@ -98,7 +98,7 @@ void ShellExpansion::split(const Words& values, Words& pieces) const {
   }
 }
 
-// What stands at word[i], a '$'; moves i past it.
+// Expands what stands at word[i], a '$'; moves i past it.
 ShellExpansion::Words ShellExpansion::variable(const std::string& word, std::size_t& i) {
   const std::size_t from = i;
   if (word.substr(i).starts_with("$((")) {
