@@ -43,7 +43,7 @@ int run_command_line(int argc, char** argv) {
       "\nSizes accept 8, 64K, 1M, 1G (binary). Exit: 0 done, 1 the answer is bad, 2 bad input.\n`weft COMMAND --help` "
       "has examples.\n\nBegin with:\n  weft explore                              a ring on four GPUs, in a browser\n"
       "  weft bench all_reduce --on dgx-h100       what a collective takes on a machine that is not here\n"
-      "  weft train llama3-8b --on dgx-h100        how long a training step takes, and what limits it\n");
+      "  weft train llama3-8b --on dgx-h100 --zero 3   how long a training step takes, and what limits it\n");
   const Command commands[] = {add_bench(app),      add_explain(app),   add_verify(app),   add_schedule(app),
                               add_algorithms(app), add_topo(app),      add_catalog(app),  add_place(app),
                               add_run(app),        add_replay(app),    add_kv(app),       add_ps(app),
