@@ -951,6 +951,16 @@ TEST(Reshard, IsCarriedOutHereAndSimulatedAndBadLayoutsAreOneLine) {
 
 // Of two nodes of two ranks: a class is the places of the active ranks where nodes have unequally many, else only how
 // many. 1: {1}, {1,1}, {2}, {2,2}; {1,2} and {2,1} with either place of the one.
+TEST(Bench, AnOperationAndARootAreForCollectivesThatHaveThem) {
+  for (const std::string refused :
+       {"broadcast --op max", "all_gather --op sum", "all_reduce --root 3", "barrier --root 0"}) {
+    const auto done = weft("bench " + refused + " --on dgx-h100");
+    EXPECT_EQ(done.code, 2) << refused;
+    EXPECT_NE(done.err.find("has no meaning for"), std::string::npos) << refused << ": " << done.err;
+  }
+  EXPECT_EQ(weft("bench reduce --root 3 --op max --on dgx-h100 --bytes 1M").code, 0);
+}
+
 TEST(Verify, ProvesMasksOfActiveRanksByClass) {
   const Answer all = weft("verify all_reduce --ranks 4 --per-node 2 --active all --json -");
   ASSERT_EQ(all.code, 0) << all.err;

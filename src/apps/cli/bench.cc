@@ -249,6 +249,8 @@ Status check_options(const CLI::App& sub, const BenchSpec& spec) {
     WEFT_CHECK(no_options(sub, named + " without --on", {"sms", "counts"}));
   if (!collective || !schedule::routed(*collective))
     WEFT_CHECK(no_options(sub, named, {"tokens", "hidden", "topk", "experts", "imbalance", "mode", "sms", "counts"}));
+  if (collective && !schedule::reduces(*collective)) WEFT_CHECK(no_options(sub, named, {"op"}));
+  if (collective && !schedule::rooted(*collective)) WEFT_CHECK(no_options(sub, named, {"root"}));
   if (simulated) return no_options(sub, what, {"transport", "unregistered"});
   return no_options(sub, what,
                     {"level", "no-fold", "max-events", "fault", "beside", "load", "compute", "timeline", "verbose"});
