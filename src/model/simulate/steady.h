@@ -17,9 +17,9 @@ namespace weft::simulate {
 //   The pace is believed when two successive periods differ by less than kSteady of a period; until then runs become
 //   longer, up to all of it. The first ones are some periods long, or one that is long itself: slots and pipelines have
 //   filled by then. A pace that goes up and down is believed on average: when of three runs, each twice as long as the
-//   one before, both steps show the same to kSteadyOnAverage. Where runs cost much, periods are not looked at once
-//   these
-// have disagreed (kAverage), or never, and two runs have to do (kTwoRuns): `unsure` grows to kOfTwoRuns.
+//   one before, both steps show the same to kSteadyOnAverage. Where runs cost much, single periods are looked at in the
+//   shortest runs only (kAverage); where they cost too much, not at all: two lengths have to do (kTwoRuns), and
+//   `unsure` grows to kOfTwoRuns. Such paces were 0.4 % off those of longer runs (all_reduce of 8 GiB on 64 nodes).
 inline constexpr double kSteady = 1e-4, kSteadyOnAverage = 4e-3, kOfTwoRuns = 1e-2;
 inline constexpr std::int64_t kFirstPeriods = 3, kFirstRepetitions = 64;
 enum class Care : std::uint8_t { kPeriods, kAverage, kTwoRuns };
@@ -30,7 +30,7 @@ struct Shortened {
   double unsure = 0;  // as a part of the time
 };
 
-// `care(result)`: of a run of the least repetitions.
+// `care(result)` says how carefully to look, from the result of the shortest run.
 template <class Run, class Carefully>
 auto steadily(std::int64_t count, std::int64_t period, Shortened& shortened, Run&& run, Carefully&& care)
     -> decltype(run(count)) {
