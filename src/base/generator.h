@@ -1,7 +1,6 @@
 #pragma once
 
 #include <coroutine>
-#include <exception>
 #include <utility>
 
 namespace weft {
@@ -22,7 +21,7 @@ class Generator {
       return {};
     }
     void return_void() noexcept {}
-    void unhandled_exception() noexcept { std::terminate(); }
+    void unhandled_exception() { throw; }  // out of next(); the sequence has ended
   };
 
   Generator() = default;

@@ -1,5 +1,6 @@
 #include "weft/communicator.h"
 
+#include <new>
 #include <utility>
 
 #include "api/session/session.h"
@@ -7,9 +8,19 @@
 
 namespace weft {
 
-using Turn = session::Session::Turn;
-
 namespace {
+
+// A call of the owner, which is alone in the session meanwhile. Where memory ends in its middle the communicator ends,
+// on all ranks: there is no order left to go on in.
+template <class Call>
+auto entered(session::Session& session, Call call) -> decltype(call()) {
+  const session::Session::Turn turn(session);
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return session.out_of_memory();
+  }
+}
 
 tl::unexpected<Error> no_communicator() {
   return bad_input("the communicator is empty: it was moved from, or split gave this rank no color");
@@ -20,29 +31,29 @@ tl::unexpected<Error> no_operation() { return bad_input("the work is empty: no o
 
 Result<bool> Work::test() {
   if (!pending_) return no_operation();
-  const Turn turn(*session_);
-  session_->poll(*pending_);
-  if (pending_->done && !pending_->status) return tl::make_unexpected(pending_->status.error());
-  return pending_->done;
+  return entered(*session_, [&]() -> Result<bool> {
+    session_->poll(*pending_);
+    if (pending_->done && !pending_->status) return tl::make_unexpected(pending_->status.error());
+    return pending_->done;
+  });
 }
 
 Status Work::wait() {
   if (!pending_) return no_operation();
-  const Turn turn(*session_);
-  return session_->wait(*pending_);
+  return entered(*session_, [&]() -> Status { return session_->wait(*pending_); });
 }
 
 Result<bool> Message::test() {
   if (!operation_) return no_operation();
-  const Turn turn(*session_);
-  return session_->test(operation_);
+  return entered(*session_, [&]() -> Result<bool> { return session_->test(operation_); });
 }
 
 Result<Received> Message::wait() {
   if (!operation_) return no_operation();
-  const Turn turn(*session_);
-  WEFT_CHECK(session_->wait(operation_));
-  return operation_->received;
+  return entered(*session_, [&]() -> Result<Received> {
+    WEFT_CHECK(session_->wait(operation_));
+    return operation_->received;
+  });
 }
 
 Memory::Memory(Memory&& other) noexcept
@@ -66,34 +77,35 @@ Rank Communicator::ranks() const { return !session_ ? 0 : session_->executor().r
 
 Status Communicator::run(const Request& request) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  return session_->run(request);
+  return entered(*session_, [&]() -> Status { return session_->run(request); });
 }
 
 Result<Work> Communicator::start(const Request& request) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  Work work;
-  WEFT_TRY(work.pending_, session_->start(request));
-  work.session_ = session_;
-  return work;
+  return entered(*session_, [&]() -> Result<Work> {
+    Work work;
+    WEFT_TRY(work.pending_, session_->start(request));
+    work.session_ = session_;
+    return work;
+  });
 }
 
 Result<std::vector<Work>> Communicator::start(std::span<const Request> requests) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  std::vector<Work> works;
-  while (!requests.empty()) {
-    const std::size_t together = session::fusible(requests, session_->executor().ranks());
-    WEFT_TRY(const auto pending,
-             together == 1 ? session_->start(requests.front()) : session_->start(requests.first(together)));
-    for (std::size_t i = 0; i < together; ++i) {
-      works.emplace_back().pending_ = pending;
-      works.back().session_ = session_;
+  return entered(*session_, [&]() -> Result<std::vector<Work>> {
+    std::vector<Work> works;
+    while (!requests.empty()) {
+      const std::size_t together = session::fusible(requests, session_->executor().ranks());
+      WEFT_TRY(const auto pending,
+               together == 1 ? session_->start(requests.front()) : session_->start(requests.first(together)));
+      for (std::size_t i = 0; i < together; ++i) {
+        works.emplace_back().pending_ = pending;
+        works.back().session_ = session_;
+      }
+      requests = requests.subspan(together);
     }
-    requests = requests.subspan(together);
-  }
-  return works;
+    return works;
+  });
 }
 
 Status Communicator::run(std::span<const Request> requests) {
@@ -107,46 +119,48 @@ Status Communicator::run(std::span<const Request> requests) {
 Result<Work> Communicator::start(std::span<const Transfer> transfers,
                                  std::optional<std::chrono::milliseconds> timeout) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  Work work;
-  WEFT_TRY(work.pending_, session_->start(transfers, timeout));
-  work.session_ = session_;
-  return work;
+  return entered(*session_, [&]() -> Result<Work> {
+    Work work;
+    WEFT_TRY(work.pending_, session_->start(transfers, timeout));
+    work.session_ = session_;
+    return work;
+  });
 }
 
 Status Communicator::exchange(std::span<const Transfer> transfers, std::optional<std::chrono::milliseconds> timeout) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  return session_->run(transfers, timeout);
+  return entered(*session_, [&]() -> Status { return session_->run(transfers, timeout); });
 }
 
 Result<Message> Communicator::start_send(const void* data, std::size_t count, DataType type, Rank peer,
                                          std::int32_t tag, std::optional<std::chrono::milliseconds> timeout) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  Message message;
-  auto* const bytes = const_cast<std::byte*>(static_cast<const std::byte*>(data));  // only read
-  WEFT_TRY(
-      message.operation_,
-      session_->start(session::TaggedOperation{
-          .sends = true, .data = bytes, .count = count, .type = type, .peer = peer, .tag = tag, .timeout = timeout}));
-  message.session_ = session_;
-  return message;
+  return entered(*session_, [&]() -> Result<Message> {
+    Message message;
+    auto* const bytes = const_cast<std::byte*>(static_cast<const std::byte*>(data));  // only read
+    WEFT_TRY(
+        message.operation_,
+        session_->start(session::TaggedOperation{
+            .sends = true, .data = bytes, .count = count, .type = type, .peer = peer, .tag = tag, .timeout = timeout}));
+    message.session_ = session_;
+    return message;
+  });
 }
 
 Result<Message> Communicator::start_receive(void* data, std::size_t count, DataType type, Rank source, std::int32_t tag,
                                             std::optional<std::chrono::milliseconds> timeout) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  Message message;
-  WEFT_TRY(message.operation_, session_->start(session::TaggedOperation{.data = static_cast<std::byte*>(data),
-                                                                        .count = count,
-                                                                        .type = type,
-                                                                        .peer = source,
-                                                                        .tag = tag,
-                                                                        .timeout = timeout}));
-  message.session_ = session_;
-  return message;
+  return entered(*session_, [&]() -> Result<Message> {
+    Message message;
+    WEFT_TRY(message.operation_, session_->start(session::TaggedOperation{.data = static_cast<std::byte*>(data),
+                                                                          .count = count,
+                                                                          .type = type,
+                                                                          .peer = source,
+                                                                          .tag = tag,
+                                                                          .timeout = timeout}));
+    message.session_ = session_;
+    return message;
+  });
 }
 
 Status Communicator::send(const void* data, std::size_t count, DataType type, Rank peer, std::int32_t tag,
@@ -177,29 +191,31 @@ Status Communicator::barrier() { return run({.collective = Collective::kBarrier}
 
 Result<Communicator> Communicator::split(int color, int key) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  WEFT_TRY(auto session, session_->split(color, key));
-  return Communicator(std::move(session));
+  return entered(*session_, [&]() -> Result<Communicator> {
+    WEFT_TRY(auto session, session_->split(color, key));
+    return Communicator(std::move(session));
+  });
 }
 
 Result<Communicator> Communicator::shrink() {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  WEFT_TRY(auto session, session_->shrink());
-  return Communicator(std::move(session));
+  return entered(*session_, [&]() -> Result<Communicator> {
+    WEFT_TRY(auto session, session_->shrink());
+    return Communicator(std::move(session));
+  });
 }
 
 Result<Agreement> Communicator::agree(std::uint64_t bits) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  return session_->agree(bits);
+  return entered(*session_, [&]() -> Result<Agreement> { return session_->agree(bits); });
 }
 
 Result<Communicator> Communicator::grow(const UniqueId& id, Rank ranks) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  WEFT_TRY(auto session, session_->grow(id, ranks));
-  return Communicator(std::move(session));
+  return entered(*session_, [&]() -> Result<Communicator> {
+    WEFT_TRY(auto session, session_->grow(id, ranks));
+    return Communicator(std::move(session));
+  });
 }
 
 Status Communicator::status() {
@@ -210,13 +226,12 @@ Status Communicator::status() {
 
 Status Communicator::set_timeout(std::chrono::milliseconds timeout) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  return session_->set_timeout(timeout);
+  return entered(*session_, [&]() -> Status { return session_->set_timeout(timeout); });
 }
 
 void Communicator::set_interrupt(std::function<bool()> interrupted) {
   if (!session_) return;
-  const Turn turn(*session_);
+  const session::Session::Turn turn(*session_);
   session_->executor().interrupt_by(session::without_throwing(std::move(interrupted)));
 }
 
@@ -226,14 +241,12 @@ void Communicator::abort(std::string_view why) {
 
 Status Communicator::monitored_barrier(std::chrono::milliseconds timeout) {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  return session_->monitored_barrier(timeout);
+  return entered(*session_, [&]() -> Status { return session_->monitored_barrier(timeout); });
 }
 
 Status Communicator::finalize() {
   if (!session_) return no_communicator();
-  const Turn turn(*session_);
-  return session_->finalize();
+  return entered(*session_, [&]() -> Status { return session_->finalize(); });
 }
 
 Communicator::Choice Communicator::last_choice() const {

@@ -35,6 +35,18 @@ void Session::abort(std::string_view why) {
   executor_->break_off(executor_->rank(), fabric::Cause::kAborted);
 }
 
+tl::unexpected<Error> Session::out_of_memory() {
+  std::vector<std::byte>().swap(reserve_);
+  const std::string words = "no memory was left";
+  executor_->say_why(words);
+  executor_->abort();
+  executor_->break_off(executor_->rank(), fabric::Cause::kAborted);
+  auto error = failure(Code::kNoResources, Blame::kCommunicator, "rank {}: {}", executor_->rank(), words);
+  error.value().ranks = {executor_->rank()};
+  failure_ = error.value();
+  return error;
+}
+
 Status Session::drain() {
   if (queue_.empty()) return intact();
   const auto last = queue_.back();

@@ -171,6 +171,8 @@ class Session {
   Result<Agreement> agree(std::uint64_t bits);
   Status status();
   void abort(std::string_view why = {});  // visits
+  // Of a call that memory has ended in the middle of: breaks the communicator on all ranks. Requires: a turn.
+  tl::unexpected<Error> out_of_memory();
   Status monitored_barrier(std::chrono::milliseconds timeout);
   Status finalize();
 
@@ -288,7 +290,9 @@ class Session {
   Inside within_ = Inside::kNothing;  // the call whose collectives begin
   std::uint64_t within_count_ = 0;
   bool finalized_ = false;  // by all ranks: failure_ says so
-  int children_ = 0;        // calls of split
+  static constexpr std::size_t kReserve = std::size_t{16} << 10;
+  std::vector<std::byte> reserve_ = std::vector<std::byte>(kReserve);  // to say that memory has ended
+  int children_ = 0;                                                   // calls of split
   static constexpr std::chrono::microseconds kRetry{100};
   std::atomic<bool> inside_{false};   // a turn is being taken
   std::atomic<bool> visited_{false};  // somebody wants that none is

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 namespace weft::net::link {
 namespace {
@@ -108,30 +109,50 @@ Loop::Clock::time_point Loop::watch(bool accepts) {
 }
 
 void Loop::run() {
-  add_listeners();
-  while (!stopped_) {
-    auto now = Clock::now();
-    make_place(now);
-    const bool full = strangers_ >= options_.most_strangers || guests_.size() >= options_.most_connections;
-    const bool accepts = !full && !std::exchange(exhausted_, false);
-    const auto next = watch(accepts);
-    const bool looks = now - had_ < options_.look_for;
-    const bool idle = guests_.empty() && wake_.open();
-    const auto longest = !accepts ? kLookOften : idle ? std::chrono::milliseconds(-1) : kLookEvery;
-    auto wait = looks ? 0ms : longest;
-    if (next != Clock::time_point::max() && wait.count() != 0)
-      wait = std::clamp(std::chrono::ceil<std::chrono::milliseconds>(next - now), 0ms, longest);
-    const int ready = poll(watched_.data(), watched_.size(), static_cast<int>(wait.count()));
-    if (ready < 0 && errno != EINTR) return;
-    if (stopped_) return;
-    if (looks && ready == 0) std::this_thread::yield();
-    now = Clock::now();
-    for (Guest& g : guests_) advance(g, now);
-    for (std::size_t l = 0; l < listeners_.size(); ++l)
-      if (watched_[1 + l].revents != 0) accept(listeners_[l].get());
-    if (watched_[0].revents != 0) add_listeners();
-    reserve_.refill();
+  while (!stopped_) try {
+      if (!look()) return;
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(kLookOften);
+    }
+}
+
+// Once round. False: poll() does not work any more.
+bool Loop::look() {
+  auto now = Clock::now();
+  make_place(now);
+  const bool full = strangers_ >= options_.most_strangers || guests_.size() >= options_.most_connections;
+  const bool accepts = !full && !std::exchange(exhausted_, false);
+  const auto next = watch(accepts);
+  const bool looks = now - had_ < options_.look_for;
+  const bool idle = guests_.empty() && wake_.open();
+  const auto longest = !accepts ? kLookOften : idle ? std::chrono::milliseconds(-1) : kLookEvery;
+  auto wait = looks ? 0ms : longest;
+  if (next != Clock::time_point::max() && wait.count() != 0)
+    wait = std::clamp(std::chrono::ceil<std::chrono::milliseconds>(next - now), 0ms, longest);
+  const int ready = poll(watched_.data(), watched_.size(), static_cast<int>(wait.count()));
+  if (ready < 0 && errno != EINTR) return false;
+  if (stopped_) return true;
+  if (looks && ready == 0) std::this_thread::yield();
+  now = Clock::now();
+  for (Guest& g : guests_) {
+    try {
+      advance(g, now);
+    } catch (const std::bad_alloc&) {
+      close(g);
+    }
   }
+  for (std::size_t l = 0; l < listeners_.size(); ++l)
+    if (watched_[1 + l].revents != 0) accept(listeners_[l].get());
+  if (watched_[0].revents != 0 || !wake_.open()) add_listeners();
+  reserve_.refill();
+  return true;
+}
+
+// Of a connection that memory has ended in the middle of, nobody knows how far it is.
+void Loop::close(Guest& g) {
+  g.connection.reset();
+  g.handshake.reset();
+  g.fd.reset();
 }
 
 void Loop::advance(Guest& g, Clock::time_point now) {
@@ -169,6 +190,14 @@ void Loop::accept(int listener) {
   if (options_.cut.count() > 0) end_when_cut(fd->get(), options_.cut);
   Guest& g = guests_.emplace_back();
   g.fd = std::move(*fd);
+  try {
+    begin(g);
+  } catch (const std::bad_alloc&) {
+    close(g);
+  }
+}
+
+void Loop::begin(Guest& g) const {
   if (options_.welcomes != nullptr)
     g.handshake.emplace(Handshake::Role::kAcceptor, options_.key);
   else

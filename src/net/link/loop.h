@@ -91,6 +91,9 @@ class Loop {
   bool open(const Guest& guest) const { return guest.connection ? guest.connection->open() : guest.fd.open(); }
   bool stranger(const Guest& guest) const { return guest.connection == nullptr || options_.welcomes == nullptr; }
   void run();
+  bool look();
+  static void close(Guest& guest);
+  void begin(Guest& guest) const;
   void make_place(Clock::time_point now);
   Clock::time_point watch(bool accepts);
   void greet(Guest& guest) const;
