@@ -7,10 +7,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <new>
 #include <numeric>
 #include <thread>
 
 #include "tests/connected_job.h"
+#include "tests/jumping_clock.h"
+#include "tests/scarce_memory.h"
+#include "tests/small_shared_memory.h"
 #include "weft/group.h"
 #include "weft/queue.h"
 #include "weft/transfer.h"
@@ -26,23 +31,34 @@ constexpr std::size_t kMostGroups = 24;
 struct Plan {
   Rank ranks = 2;
   int steps = 0;
-  Rank victim = -1;            // is killed
-  int dies_in = 0;             // at the latest before this step
-  std::int64_t after_us = -1;  // … or so long after the step before has begun
-  bool starved = false;        // rank 0 may open no more descriptors
+  Rank victim = -1;                 // is killed
+  int dies_in = 0;                  // at the latest before this step
+  std::int64_t after_us = -1;       // … or so long after the step before has begun
+  bool starved = false;             // rank 0 may open no more descriptors
+  std::int64_t memory = -1;         // the victim first gets so many more bytes, and dies of the first error
+  std::int64_t shared_memory = -1;  // bytes that /dev/shm has, for all
+  bool jumps = false;               // each rank's calendar clock jumps in some steps
+
+  // Calls may fail for lack of something.
+  bool lacks() const { return starved || shared_memory >= 0; }
 };
 
 Plan draw(Random& random) {
   Plan p;
   p.ranks = static_cast<Rank>(random.below(40) == 0 ? 12 : 2 + random.below(4));
+  if (random.below(400) == 0) p.ranks = 64;
   p.steps = static_cast<int>(8 + random.below(16));
   if (random.below(3) == 0 && p.ranks > 2) {
     p.victim = static_cast<Rank>(random.below(static_cast<std::uint64_t>(p.ranks)));
     p.dies_in = static_cast<int>(1 + random.below(static_cast<std::uint64_t>(p.steps)));
     if (random.below(2) == 0) p.after_us = static_cast<std::int64_t>(random.below(3000));
-  } else {
-    p.starved = random.below(8) == 0;
+    if (random.below(3) == 0) p.memory = static_cast<std::int64_t>(random.below(60000));
+  } else if (random.below(8) == 0) {
+    p.starved = true;
+  } else if (random.below(8) == 0) {
+    p.shared_memory = std::int64_t{1} << (14 + random.below(9));
   }
+  p.jumps = random.below(4) == 0;
   return p;
 }
 
@@ -73,13 +89,22 @@ class Way {
     for (step_ = 0; step_ < plan_.steps && wrong_.empty(); ++step_) {
       if (step_ == plan_.steps / 2 && plan_.starved && self_ == 0) starve();
       if (step_ + 1 == plan_.dies_in && plan_.victim == self_ && plan_.after_us >= 0) die_later();
-      if (step_ == plan_.dies_in && plan_.victim == self_) raise(SIGKILL);
-      act();
+      if (step_ == plan_.dies_in && plan_.victim == self_) die_or_starve();
+      if (plan_.jumps) tests::set_clock_ahead(jumps_[static_cast<std::size_t>(step_ + self_) % jumps_.size()]);
+      try {
+        act();
+      } catch (const std::bad_alloc&) {
+        if (plan_.victim != self_) throw;
+        raise(SIGKILL);
+      }
     }
     if (plan_.victim == self_) raise(SIGKILL);
     if (plan_.victim >= 0 && wrong_.empty()) shrink_all();
-    return wrong_;
+    tests::set_clock_ahead(0);
+    return wrong_.empty() ? kDone : wrong_;
   }
+  static constexpr const char* kDone = "done";
+  static constexpr const char* kWrong = "step ";  // begins what go() says otherwise
 
  private:
   std::uint64_t below(std::uint64_t most) { return random_.below(most); }
@@ -90,12 +115,17 @@ class Way {
   }
   void complain(const Group& g, const std::string& what, const std::string& why) {
     if (wrong_.empty())
-      wrong_ = fmt::format("step {}, group {} of level {}: {}: {}", step_, g.members, g.level, what, why);
+      wrong_ = fmt::format("{}{}, group {} of level {}: {}: {}", kWrong, step_, g.members, g.level, what, why);
+  }
+  void die_or_starve() const {
+    if (plan_.memory < 0) raise(SIGKILL);
+    tests::leave_memory(static_cast<std::size_t>(plan_.memory));
   }
   // A call that failed: with a dead rank it must name it.
   void judge(Group& g, const std::string& what, const Error& e) {
     g.failed = true;
-    if (plan_.starved) return;
+    if (plan_.victim == self_ && e.code == Code::kNoResources) raise(SIGKILL);
+    if (plan_.lacks()) return;
     if (!doomed(g)) return complain(g, what, "without a death: " + e.message);
     if (e.message.find("it called shrink()") != std::string::npos) return;  // a survivor that was ahead
     if (e.ranks != std::vector<Rank>{g.index_of(plan_.victim)})
@@ -139,7 +169,7 @@ class Way {
     const std::span<const std::int32_t> from = kind % 2 == 0 ? std::span<const std::int32_t>(to) : std::span(in);
     const Status s = c.all_reduce<std::int32_t>(from, to);
     if (!s) return judge(g, "all_reduce", s.error());
-    if (g.failed && !plan_.starved) return complain(g, "all_reduce", "ok after an error");
+    if (g.failed && !plan_.lacks()) return complain(g, "all_reduce", "ok after an error");
     const auto n = static_cast<std::int32_t>(g.members.size());
     if (std::ranges::any_of(to, [&](std::int32_t x) { return x != n * (n + 1) / 2; }))
       complain(g, "all_reduce", "a wrong sum");
@@ -185,7 +215,7 @@ class Way {
 
   // The members read each other's memory by agents, whose metadata goes round in the group.
   void transfer(Group& g, std::size_t count, bool by_network) {
-    if (!g.own || g.members.size() == 1 || plan_.starved) return;
+    if (!g.own || g.members.size() == 1 || plan_.lacks()) return;
     Communicator& c = *g.own;
     const Rank next = (c.rank() + 1) % c.ranks();
     const auto bytes = static_cast<std::int64_t>(count + 1);
@@ -251,7 +281,7 @@ class Way {
       if (!child) judge(g, "split", child.error());
       if (child && color[own] != Communicator::kNoColor) made.emplace(std::move(*child));
     }
-    if (plan_.starved || doomed(g)) return;  // others may have got none
+    if (plan_.lacks() || doomed(g)) return;  // others may have got none
     const int level = g.level + 1;
     const std::vector<Rank> before = g.members;
     for (std::uint64_t c = 0; c < colors; ++c) {
@@ -286,7 +316,7 @@ class Way {
     agree(g);
     if (!wrong_.empty()) return;
     auto left = g.own->shrink();
-    if (!left && (plan_.starved || lacks_quorum(g, left.error()))) return g.own.reset();
+    if (!left && (plan_.lacks() || lacks_quorum(g, left.error()))) return g.own.reset();
     if (!left) return complain(g, "shrink", left.error().message);
     std::vector<Rank> members = g.members;
     if (doomed(g)) std::erase(members, plan_.victim);
@@ -330,7 +360,7 @@ class Way {
       case 4:
         return agree(g);
       case 5:
-        if (at > 0 && !doomed(g) && !plan_.starved) shrink(g);
+        if (at > 0 && !doomed(g) && !plan_.lacks()) shrink(g);
         return;
       case 6:
         if (at == 0) return;
@@ -347,6 +377,7 @@ class Way {
     }
   }
 
+  static constexpr std::array<std::int64_t, 5> jumps_ = {0, 7200, -86400, 40000000, -3};  // seconds
   Random random_;
   Plan plan_;
   Rank self_;
@@ -365,12 +396,15 @@ Verdict live_tree(std::uint64_t seed, Over over) {
     options.node = "machine";
   else
     options.transport = kNames[static_cast<int>(over)];
+  std::optional<tests::SmallSharedMemory> small;
+  if (plan.shared_memory >= 0) small.emplace(plan.shared_memory);
   tests::ConnectedJob job(plan.ranks, options, [&](Communicator& c, tests::Report&, tests::NoticeBoard&) {
     return Way(seed, plan, c).go();
   });
   Verdict verdict{.said = job.join(plan.victim < 0 ? std::vector<Rank>{} : std::vector{plan.victim})};
   for (std::size_t r = 0; r < verdict.said.size(); ++r)
-    if (static_cast<Rank>(r) != plan.victim && !verdict.said[r].empty() && verdict.wrong.empty())
+    if (static_cast<Rank>(r) != plan.victim && verdict.wrong.empty() && verdict.said[r] != Way::kDone &&
+        !(plan.shared_memory >= 0 && !verdict.said[r].empty() && !verdict.said[r].starts_with(Way::kWrong)))
       verdict.wrong =
           fmt::format("tree of seed {} over {}, {} ranks, rank {} dies in step {}: rank {}: {}", seed,
                       kNames[static_cast<int>(over)], plan.ranks, plan.victim, plan.dies_in, r, verdict.said[r]);
