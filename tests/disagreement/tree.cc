@@ -35,7 +35,7 @@ struct Plan {
   int dies_in = 0;                  // at the latest before this step
   std::int64_t after_us = -1;       // … or so long after the step before has begun
   bool starved = false;             // rank 0 may open no more descriptors
-  std::int64_t memory = -1;         // the victim first gets so many more bytes, and dies of the first error
+  std::int64_t memory = -1;         // the victim first gets N more bytes, and dies of the first error
   std::int64_t shared_memory = -1;  // bytes that /dev/shm has, for all
   bool jumps = false;               // each rank's calendar clock jumps in some steps
 
