@@ -50,6 +50,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--keep", default="", metavar="FOLDER", help="keep the recordings there, for weft rehearse")
     parser.add_argument(
+        "--memory", default="", metavar="FOLDER",
+        help="write each rehearsed rank's memory-RANK.pickle there, which pytorch.org/memory_viz opens",
+    )  # fmt: skip
+    parser.add_argument(
         "--json", default="", metavar="FILE", help="write weft.rehearsed/1 to this file; - is stdout instead of the text"
     )
     parser.add_argument("script", metavar="train.py")
@@ -107,6 +111,7 @@ class Ranks:
             "OMP_NUM_THREADS": "1",
             "WEFT_REHEARSAL_GPUS": str(min(per_node, 64)),
             "WEFT_REHEARSAL_MEMORY": str(memory),
+            "WEFT_REHEARSAL_SNAPSHOTS": os.path.abspath(options.memory) if options.memory else "",
         }
         self._server = subprocess.Popen(
             [*words, options.script, *options.arguments],
@@ -216,6 +221,8 @@ def main(arguments: list[str]) -> int:
     file = options.script.partition("::")[0]
     if not os.path.isfile(file):
         fail(f"{file}: no such file")
+    if options.memory:
+        os.makedirs(options.memory, exist_ok=True)
     if options.keep:
         os.makedirs(options.keep, exist_ok=True)
         return rehearse(options, options.keep)

@@ -230,7 +230,9 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
     meshes_with_contents()
     files_without_contents(record)
     error = line = ""
-    with FakeTensorMode(allow_non_fake_inputs=True), Operators(record, allocator, distributed.groups):
+    operators = Operators(record, allocator, distributed.groups)
+    operators.watch_modules()
+    with FakeTensorMode(allow_non_fake_inputs=True), operators:
         from torch.distributed.checkpoint.api import CheckpointException  # no Exception in torch
 
         try:
@@ -246,6 +248,10 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
 
                 traceback.print_exc()
     allocator.write_peak()
+    allocator.write_held()
+    if snapshots := os.environ.get("WEFT_REHEARSAL_SNAPSHOTS"):
+        path = os.path.join(snapshots, f"memory-{record.rank}.pickle")
+        allocator.write_snapshot(path, os.path.dirname(os.path.abspath(script.partition("::")[0])))
     if not distributed.groups:
         record.note("the script never calls init_process_group: each rank trains alone", "")
     return error, line
