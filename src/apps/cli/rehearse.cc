@@ -187,6 +187,7 @@ Result<int> rehearse(const Spec& spec) {
   if (spec.describe) {
     const nlohmann::json said = {{"gpus", prices.gpus()},
                                  {"gpus_per_node", prices.gpus_per_node()},
+                                 {"card", prices.card().name},
                                  {"memory", static_cast<std::int64_t>(prices.card().memory)}};
     WEFT_CHECK(write_json(spec.json.empty() ? "-" : spec.json, said));
     return 0;

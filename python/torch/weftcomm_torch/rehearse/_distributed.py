@@ -54,6 +54,7 @@ class Distributed:
         replace(c10d, "_new_process_group_helper", self._new_group)
         replace(c10d, "_new_group_with_tag", self._made_by_all)
         replace(c10d, "get_backend", lambda _: lambda group=None: "nccl" if "nccl" in self._backend else self._backend)
+        replace(c10d, "_set_pg_timeout", lambda _: lambda *_, **__: None)  # nobody waits for real
         replace(c10d, "batch_isend_irecv", self._batch)
         replace(c10d, "monitored_barrier", lambda _: lambda group=None, *a, **k: self.group_of(group).barrier().wait())
         replace(c10d, "all_gather_object", lambda _: self._all_gather_object)

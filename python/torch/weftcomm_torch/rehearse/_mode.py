@@ -129,13 +129,14 @@ class Operators(TorchDispatchMode):
 
     def _value(self, func: Any, args: Any) -> Any:
         known = getattr(args[0], "known", None)
-        if known is not None and func.overloadpacket is aten._local_scalar_dense:
+        scalar = func.overloadpacket in (aten._local_scalar_dense, aten.item)
+        if known is not None and scalar:
             with no_dispatch():
                 return known.item()
         self._record.note(VALUE_RULE)
         if func.overloadpacket is aten.equal:
             return True
-        if func.overloadpacket is not aten._local_scalar_dense:
+        if not scalar:
             raise RuntimeError(f"weftcomm rehearse: {func} needs the contents of a tensor, which a rehearsal has not")
         if args[0].dtype == torch.bool:
             return False

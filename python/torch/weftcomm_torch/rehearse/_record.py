@@ -9,6 +9,7 @@ import sysconfig
 from typing import Any
 
 SCHEMA = "weft.rehearsal/1"
+PACKAGES = {"site-packages", "dist-packages"}  # folders of installed packages, of whichever Python
 
 
 class Record:
@@ -52,7 +53,7 @@ class Record:
             return known
         path = os.path.realpath(file)
         name: str | None = path
-        if file.startswith("<") or path.startswith(self._hidden):
+        if file.startswith("<") or path.startswith(self._hidden) or not PACKAGES.isdisjoint(path.split(os.sep)):
             name = None
         elif path.startswith(os.path.join(os.path.realpath(self._folder), "")):
             name = os.path.relpath(path, os.path.realpath(self._folder))
