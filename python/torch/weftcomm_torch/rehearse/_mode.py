@@ -18,6 +18,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from ._fusion import Fusion
 from ._group import numel, reduction_name, splits, type_name
 
 aten = torch.ops.aten
@@ -31,6 +32,12 @@ WITHOUT_KERNEL = {
 GATHERING = {aten.embedding, aten.index_select, aten.gather, aten.index}
 KNOWN_NAMESPACES = {"aten", "fsdp", "_dtensor", "prims", "prim", "profiler", "c10d", "_c10d_functional", "quantized"}
 VALUE_RULE = "a value that the script reads from a tensor is 1, a truth value False"
+
+
+@functools.lru_cache(maxsize=None)
+def fusible(packet: Any) -> bool:
+    """Operators that act on each element, or sum some of them up; an optimizer's are kernels of their own."""
+    return not packet.__name__.startswith("_foreach") and packet not in GATHERING
 
 
 @functools.lru_cache(maxsize=None)
@@ -82,6 +89,8 @@ class Operators(TorchDispatchMode):
         super().__init__()
         self._record, self._allocator, self._groups = record, allocator, groups
         self._where = Where()
+        self.fusion = Fusion(record)
+        record.before_next = self.fusion.flush
         self._storages: dict[int, tuple[Any, Any]] = {}  # by address of the storage: its weak reference, its block
         self._works: dict[int, tuple[int, bool]] = {}  # results of functional collectives, by storage
         self._watch_resizes()
@@ -174,7 +183,10 @@ class Operators(TorchDispatchMode):
                 event["causal"] = bool(given.get("is_causal", False))
             else:
                 event["class"] = "flops"
-        self._record.write(**event)
+        if self.fusion.on and event["class"] == "memory" and func.namespace == "aten" and fusible(packet):
+            self.fusion.add(event, operands, outputs)
+        else:
+            self._record.write(**event)
 
     # Memory.
 

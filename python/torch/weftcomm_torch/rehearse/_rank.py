@@ -31,7 +31,7 @@ def load_device(library: str) -> None:
     ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
 
 
-def patch_modules(record: Any) -> None:
+def patch_modules(record: Any, fusion: Any) -> None:
     """What of torch does not work on tensors without contents, or would start processes."""
     import torch
 
@@ -67,7 +67,9 @@ def patch_modules(record: Any) -> None:
     pinned_memory_is_memory()
 
     def compile(model: Any = None, **_: Any) -> Any:
-        record.note("torch.compile leaves the model as it is: its kernels are counted one by one, not fused", "")
+        if isinstance(model, torch.nn.Module):
+            fusion.on = True
+            record.note("torch.compile: kernels bound by memory that follow each other are counted as one", "")
         return (lambda f: f) if model is None else model
 
     torch.compile = compile  # type: ignore[assignment]
@@ -257,11 +259,11 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
     install(record, allocator)
     distributed = Distributed(record, folder)
     distributed.install()
-    patch_modules(record)
+    operators = Operators(record, allocator, distributed.groups)
+    patch_modules(record, operators.fusion)
     meshes_with_contents()
     files_without_contents(record)
     error = line = ""
-    operators = Operators(record, allocator, distributed.groups)
     operators.watch_modules()
     with FakeTensorMode(allow_non_fake_inputs=True), operators:
         from torch.distributed.checkpoint.api import CheckpointException  # no Exception in torch

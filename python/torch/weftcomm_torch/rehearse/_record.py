@@ -33,12 +33,15 @@ class Record:
                 sysconfig.get_path("platlib"),
             }
         )
+        self.before_next: Any = None  # called before the next event that takes a place in a stream
         self._noted: set[tuple[str, str]] = set()
         self._ids = 0
         version = torch.__version__.split("+")[0]
         self.write(schema=SCHEMA, rank=rank, world=world, script=os.path.basename(script), torch=version)
 
     def write(self, **event: Any) -> None:
+        if self.before_next is not None and event.get("kind") not in ("memory", "note", "group"):
+            self.before_next()
         self._file.write(json.dumps(event, separators=(",", ":")))
         self._file.write("\n")
 
