@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "apps/rehearsal/kinds.h"
 #include "base/text.h"
@@ -25,14 +26,15 @@ void unused_groups(const Job& job, std::vector<Hint>& hints) {
   for (const Recording& rank : job.ranks)
     for (const Call& call : rank.calls)
       if (call.op != "new_group") used.insert(call.group);
+  bool first_made = true;
   for (const auto& dimension : dimensions(job)) {
     const Group& first = job.groups[static_cast<std::size_t>(dimension.front())];
-    const bool all = static_cast<Rank>(first.ranks.size()) == job.world && first.occurrence == 0;  // init_process_group's
+    const bool of_init = std::exchange(first_made, false);  // init_process_group's
     const bool known = std::ranges::any_of(dimension, [&](int g) {
       return std::ranges::any_of(job.groups[static_cast<std::size_t>(g)].ranks,
                                  [&](Rank r) { return job.of(r) != nullptr; });
     });
-    if (all || !known || first.ranks.size() < 2 ||
+    if (of_init || !known || first.ranks.size() < 2 ||
         std::ranges::any_of(dimension, [&](int g) { return used.contains(g); }))
       continue;
     hints.push_back({"unused_group",

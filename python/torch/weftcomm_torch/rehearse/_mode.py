@@ -183,7 +183,8 @@ class Operators(TorchDispatchMode):
                 event["causal"] = bool(given.get("is_causal", False))
             else:
                 event["class"] = "flops"
-        if self.fusion.on and event["class"] == "memory" and func.namespace == "aten" and fusible(packet):
+        reads = any(t.device.type == "cuda" for t in operands)
+        if self.fusion.on and reads and event["class"] == "memory" and func.namespace == "aten" and fusible(packet):
             self.fusion.add(event, operands, outputs)
         else:
             self._record.write(**event)
