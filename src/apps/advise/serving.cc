@@ -79,8 +79,7 @@ Status add_options(const Words& w, const std::string& engine, Offer& offer) {
   WEFT_TRY(const Question q, serving::understand(words_of(w, offer.machine.name, engine)));
   WEFT_CHECK(serving::check_context(q.shape, w.input, w.output));
   const serving::Goal goal{w.ttft * 1e-3, w.tpot * 1e-3, static_cast<int>(w.percentile)};
-  WEFT_TRY(const auto best,
-           serving::best_serving(*offer.place, q, {.batches = false}, goal, kMostClients, {}));
+  WEFT_TRY(const auto best, serving::best_serving(*offer.place, q, {.batches = false}, goal, kMostClients, {}));
   if (best.ranked.empty()) return bad_input("{}", best.lost.front().reason);
   for (const auto& ranked : best.ranked) {
     Option o{.engine = engine, .question = ranked.question};

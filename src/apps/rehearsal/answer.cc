@@ -50,8 +50,8 @@ std::map<Rank, double> slow_ranks(const Job& job, const std::vector<RankKind>& k
     const Rank slowest = *std::ranges::max_element(kind.ranks, {}, [&](Rank r) { return prices.slow(r); });
     if (prices.slow(slowest) <= 1 || slow.contains(slowest)) continue;
     slow[kind.rehearsed.front()] = prices.slow(slowest);
-    notes.push_back({fmt::format("rank {} is slow and not rehearsed: rank {} of its kind computes as slowly",
-                                 slowest, kind.rehearsed.front()),
+    notes.push_back({fmt::format("rank {} is slow and not rehearsed: rank {} of its kind computes as slowly", slowest,
+                                 kind.rehearsed.front()),
                      ""});
   }
   return slow;

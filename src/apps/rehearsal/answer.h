@@ -16,7 +16,7 @@ struct Answer {
   Outcome outcome;
   std::vector<RankKind> kinds;
   std::vector<Rank> missing;
-  std::vector<Note> notes;            // of all ranks, each once
+  std::vector<Note> notes;  // of all ranks, each once
   std::vector<Hint> hints;
   std::vector<Held> held;             // of the rank that needs most, by category; module: its largest one
   Bytes allocated = 0, reserved = 0;  // peaks of the rank that needs most

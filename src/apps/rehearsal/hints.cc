@@ -10,13 +10,13 @@
 namespace weft::rehearsal {
 namespace {
 
-constexpr int kRun = 8;                    // calls in a row that are worth one
-constexpr double kSaved = 0.2;             // of their time
-constexpr double kHeavy = 20e-6;           // s of computing between two calls: they may have been apart on purpose
-constexpr double kTiny = 4096;             // B of a call that costs as much as an empty one
-constexpr int kMany = 8;                   // calls
-constexpr double kShare = 0.01;            // of the run that is waited for tiny calls
-constexpr Bytes kAligned = 16;             // B, of which vectorised kernels move multiples
+constexpr int kRun = 8;                     // calls in a row that are worth one
+constexpr double kSaved = 0.2;              // of their time
+constexpr double kHeavy = 20e-6;            // s of computing between two calls: they may have been apart on purpose
+constexpr double kTiny = 4096;              // B of a call that costs as much as an empty one
+constexpr int kMany = 8;                    // calls
+constexpr double kShare = 0.01;             // of the run that is waited for tiny calls
+constexpr Bytes kAligned = 16;              // B, of which vectorised kernels move multiples
 constexpr Bytes kWorthAligning = 64 << 10;  // B of a call
 
 std::string as_time(double seconds) { return format_duration(Duration::seconds(seconds)); }
@@ -37,11 +37,12 @@ void unused_groups(const Job& job, std::vector<Hint>& hints) {
     if (of_init || !known || first.ranks.size() < 2 ||
         std::ranges::any_of(dimension, [&](int g) { return used.contains(g); }))
       continue;
-    hints.push_back({"unused_group",
-                     fmt::format("{} of {} ranks {} made and never used: each takes memory of the card and time at the start",
-                                 dimension.size() == 1 ? "a group" : fmt::format("{} groups", dimension.size()),
-                                 first.ranks.size(), dimension.size() == 1 ? "is" : "are"),
-                     first.line});
+    hints.push_back(
+        {"unused_group",
+         fmt::format("{} of {} ranks {} made and never used: each takes memory of the card and time at the start",
+                     dimension.size() == 1 ? "a group" : fmt::format("{} groups", dimension.size()), first.ranks.size(),
+                     dimension.size() == 1 ? "is" : "are"),
+         first.line});
   }
 }
 
@@ -61,8 +62,8 @@ Status say_run(const Job& job, const Recording& rank, const Run& run, Prices& pr
   WEFT_TRY(const double together, prices.call(one, job.groups[static_cast<std::size_t>(one.group)].ranks, rank.rank));
   if (together > run.seconds * (1 - kSaved)) return {};
   hints.push_back({"could_be_one",
-                   fmt::format("{} {} one after the other take {}, one of all their {} takes {}", run.calls, run.call->op,
-                               as_time(run.seconds), format_bytes(run.bytes), as_time(together)),
+                   fmt::format("{} {} one after the other take {}, one of all their {} takes {}", run.calls,
+                               run.call->op, as_time(run.seconds), format_bytes(run.bytes), as_time(together)),
                    run.first->line});
   return {};
 }
@@ -90,7 +91,8 @@ Status calls_in_a_row(const Job& job, const Recording& rank, Prices& prices, std
     ++run.calls;
     run.bytes += call.bytes;
     run.between = 0;
-    WEFT_TRY(const double seconds, prices.call(call, job.groups[static_cast<std::size_t>(call.group)].ranks, rank.rank));
+    WEFT_TRY(const double seconds,
+             prices.call(call, job.groups[static_cast<std::size_t>(call.group)].ranks, rank.rank));
     run.seconds += seconds;
   }
   return say_run(job, rank, run, prices, hints);
@@ -100,11 +102,12 @@ void tiny_messages(const RankTime& rank, std::vector<Hint>& hints) {
   for (const auto& [where, site] : rank.sites) {
     const double each = site.bytes / std::max(1, site.calls);
     if (site.bytes == 0 || each > kTiny || site.calls < kMany || site.exposed < kShare * rank.total) continue;
-    hints.push_back({"tiny_messages",
-                     fmt::format("{} {} of {:.0f} B each are waited for {}, {:.1f} % of the run: their number costs, not "
-                                 "their size",
-                                 site.calls, where.second, each, as_time(site.exposed), 100 * site.exposed / rank.total),
-                     where.first});
+    hints.push_back(
+        {"tiny_messages",
+         fmt::format("{} {} of {:.0f} B each are waited for {}, {:.1f} % of the run: their number costs, not "
+                     "their size",
+                     site.calls, where.second, each, as_time(site.exposed), 100 * site.exposed / rank.total),
+         where.first});
   }
 }
 

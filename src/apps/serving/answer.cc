@@ -142,7 +142,8 @@ Result<Question> understand(const Words& words) {
   } else if (words.decodes != 1) {
     return bad_input("--decode-engines {}: needs --prefill", words.decodes);
   }
-  if (words.move != "whole" && words.move != "layers") return bad_input("--kv-transfer {}: whole or layers", words.move);
+  if (words.move != "whole" && words.move != "layers")
+    return bad_input("--kv-transfer {}: whole or layers", words.move);
   q.by_layer = words.move == "layers";
   if (q.by_layer && !q.prefill) return bad_input("--kv-transfer layers: needs --prefill");
   if (!words.router.empty()) {
