@@ -70,6 +70,8 @@ def patch_modules(record: Any, fusion: Any) -> None:
         if isinstance(model, torch.nn.Module):
             fusion.on = True
             record.note("torch.compile: kernels bound by memory that follow each other are counted as one", "")
+        else:
+            record.note("torch.compile of a function leaves it as it is: its kernels are counted one by one", "")
         return (lambda f: f) if model is None else model
 
     torch.compile = compile  # type: ignore[assignment]
