@@ -81,7 +81,7 @@ def outcome(script, mistake):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         at = [e.split("line ")[1].split(" ")[0] for e in lines(logs[number]) if f'{script}", line ' in e]
-        waits.append(f"rank {number} at {script}:{at[0].rstrip(",") if at else '?'}")
+        waits.append(f"rank {number} at {script}:{at[0].rstrip(',') if at else '?'}")
     said = errors[0] if errors else ""
     if waits:
         return "hangs", f"{', '.join(waits)} for {HANGS_AFTER:g} s" + (f"; {said}" if said else "")

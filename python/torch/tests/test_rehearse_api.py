@@ -31,6 +31,48 @@ def too_large():
     return torch.empty(100 << 30, dtype=torch.uint8, device="cuda")
 
 
+def one_step_of_adam():
+    import torch
+
+    torch.distributed.init_process_group("nccl")
+    torch.distributed.new_group([0, 1])  # line: unused
+    model = torch.nn.Sequential(torch.nn.Linear(1024, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 1024)).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(2):
+        model(torch.randn(64, 1024, device="cuda")).sum().backward()
+        for parameter in model.parameters():
+            torch.distributed.all_reduce(parameter.grad)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def many_small_sums():
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    for _ in range(20):
+        dist.all_reduce(torch.ones(16, device="cuda"))  # line: small
+
+
+def asynchronous_checkpoint(folder, backend):
+    import torch
+    import torch.distributed.checkpoint as dcp
+
+    torch.distributed.init_process_group(backend)
+    dcp.async_save({"weight": torch.ones(1024, device="cuda")}, checkpoint_id=folder).result()
+
+
+def compiled(compile):
+    import torch
+
+    torch.distributed.init_process_group("nccl")
+    model = torch.nn.Sequential(torch.nn.GELU(), torch.nn.ReLU(), torch.nn.GELU()).cuda()
+    result = (torch.compile(model) if compile else model)(torch.randn(1 << 26, device="cuda"))
+    torch.cuda.synchronize()
+    return result
+
+
 def line_of(mark):
     lines = pathlib.Path(__file__).read_text().splitlines()
     return f"{pathlib.Path(__file__).name}:{next(i for i, t in enumerate(lines, 1) if t.endswith('# line: ' + mark))}"
@@ -157,3 +199,38 @@ def sharded_step():
 
 def test_trials_of_dtensor_on_whole_shapes_are_no_memory_of_a_rank():
     assert rehearse(sharded_step, on="dgx-h100", ranks_as=[0]).findings == ()
+
+
+def test_the_memory_at_its_peak_is_told_by_category_and_torch_reads_its_snapshot(tmp_path):
+    import pickle
+
+    from torch.cuda import _memory_viz
+
+    answer = rehearse(one_step_of_adam, on="dgx-h100", ranks=2, memory=tmp_path)
+    held = {h["category"]: h["bytes"] for h in answer.data["memory"]["held"]}
+    weights = 4 * (2 * 1024 * 4096 + 1024 + 4096)
+    for category, times in (("parameters", 1), ("gradients", 1), ("optimizer", 2)):
+        assert times * weights <= held[category] <= times * weights * 1.02, held
+    assert sum(held.values()) == answer.allocated
+    snapshot = pickle.loads((tmp_path / "memory-1.pickle").read_bytes())
+    assert "total_allocated" in _memory_viz.segsum(snapshot)
+    assert "free completed" in _memory_viz.trace(snapshot)
+    assert _memory_viz.trace_plot(snapshot) and _memory_viz.segment_plot(snapshot)
+
+
+def test_hints_name_groups_without_use_and_calls_that_could_be_one():
+    assert any(h.startswith(line_of("unused")) and "never used" in h
+               for h in rehearse(one_step_of_adam, on="dgx-h100", ranks=4).hints)  # fmt: skip
+    answer = rehearse(many_small_sums, on="dgx-h100")
+    assert not answer.findings and any(h.startswith(line_of("small")) and "20 all_reduce" in h for h in answer.hints)
+
+
+def test_an_asynchronous_checkpoint_needs_a_back_end_for_the_cpu_as_it_does_for_real(tmp_path):
+    assert not rehearse(asynchronous_checkpoint, str(tmp_path), "cpu:gloo,cuda:nccl", on="dgx-h100", ranks=2).findings
+    refused = rehearse(asynchronous_checkpoint, str(tmp_path), "nccl", on="dgx-h100", ranks=2)
+    assert refused.findings[0].rule == "error" and "CPU backend" in refused.findings[0].text
+
+
+def test_a_compiled_models_elementwise_kernels_move_their_bytes_once():
+    eager, fused = (rehearse(compiled, c, on="dgx-h100", ranks=1).data["ranks"][0]["compute_s"] for c in (False, True))
+    assert 0.3 < fused / eager < 0.65, (fused, eager)

@@ -58,6 +58,15 @@ TEST(Prices, AFileThatIsNoneNamesItselfTheCardAndTheKey) {
   EXPECT_FALSE(parse_prices("mine.json", "{\"schema\": 1}"));
 }
 
+TEST(Advise, PoolsOfPrefillAndDecodeAreChosenWhereLongPromptsWouldHoldAnswersUp) {
+  Words w = serve_small();
+  w.model = "llama-3.1-70b", w.rate = 20, w.input = 8000, w.output = 500, w.ttft = 2000, w.largest = 512;
+  const auto advice = advise(w, prices());
+  ASSERT_TRUE(advice) << advice.error().message;
+  EXPECT_NE(advice->rows[0].plan.find("for prefill"), std::string::npos) << advice->rows[0].plan;
+  EXPECT_NE(advice->rows[0].command.find(" --prefill "), std::string::npos) << advice->rows[0].command;
+}
+
 TEST(Advise, TheWorkIsAskedForOnceAndNumbersMustBeSome) {
   Words w = serve_small();
   w.tokens = 1e9;

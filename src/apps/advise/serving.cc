@@ -21,7 +21,7 @@ struct Option {
   Question question;    // of one engine
   double capacity = 0;  // requests/s of one engine under the goals
   std::int64_t engines = 0;
-  std::int64_t gpus() const { return engines * question.plan.gpus(); }
+  std::int64_t gpus() const { return engines * question.unit(); }
 };
 
 // What a machine can do: its options, the fewest GPUs first.
@@ -49,8 +49,11 @@ std::string option_of(const char* name, std::int64_t value, std::int64_t otherwi
 
 std::string command_of(const Words& w, const Offer& offer, const Option& o, double rate) {
   const Plan& p = o.question.plan;
-  return fmt::format("weft serve {} --on {} --engine {}{}{}{}{}{} --isl {} --osl {} --rate {:.6g}", w.model,
-                     offer.machine.name, o.engine, w.precision.empty() ? "" : " --precision " + w.precision,
+  std::string pools;
+  for (const auto& [name, value] : serving::row_of(o.question, {}, 0).options)
+    if (name == "prefill" || name == "decode-engines") pools += fmt::format(" --{} {}", name, value);
+  return fmt::format("weft serve {} --on {} --engine {}{}{}{}{}{}{} --isl {} --osl {} --rate {:.6g}", w.model,
+                     offer.machine.name, o.engine, pools, w.precision.empty() ? "" : " --precision " + w.precision,
                      option_of("--tp", p.tp, 1), option_of("--pp", p.pp, 1), option_of("--dp-attention", p.dp, 1),
                      option_of("--ep", p.ep, 1), w.input, w.output, rate);
 }
@@ -76,8 +79,7 @@ Status add_options(const Words& w, const std::string& engine, Offer& offer) {
   WEFT_TRY(const Question q, serving::understand(words_of(w, offer.machine.name, engine)));
   WEFT_CHECK(serving::check_context(q.shape, w.input, w.output));
   const serving::Goal goal{w.ttft * 1e-3, w.tpot * 1e-3, static_cast<int>(w.percentile)};
-  WEFT_TRY(const auto best,
-           serving::best_serving(*offer.place, q, {.apart = false, .batches = false}, goal, kMostClients, {}));
+  WEFT_TRY(const auto best, serving::best_serving(*offer.place, q, {.batches = false}, goal, kMostClients, {}));
   if (best.ranked.empty()) return bad_input("{}", best.lost.front().reason);
   for (const auto& ranked : best.ranked) {
     Option o{.engine = engine, .question = ranked.question};
@@ -184,7 +186,8 @@ std::vector<std::size_t> worth_asking(const Offer& offer) {
 void fill(const Words& w, Offer& offer, const Option& o, const serving::Point& p) {
   report::AdviceRow& row = offer.row;
   const auto per_node = offer.machine.per_node;
-  row.plan = fmt::format("{} x ({})", o.engines, describe(o.question.plan));
+  const Question& q = o.question;
+  row.plan = fmt::format("{} x ({})", o.engines, q.prefill ? serving::row_of(q, p, 0).plan : describe(q.plan));
   row.engine = o.engine, row.library = library_of(o.question.plan), row.limit = largest_part(p);
   row.gpus = o.gpus(), row.nodes = (row.gpus + per_node - 1) / per_node;
   row.command = command_of(w, offer, o, w.rate / static_cast<double>(o.engines));
@@ -226,7 +229,7 @@ Status choose(const Words& w, const Prices& prices, Offer& offer) {
     return {};
   }
   offer.held = w.rate / static_cast<double>(best->engines);
-  offer.engine_gpus = best->question.plan.gpus();
+  offer.engine_gpus = best->question.unit();
   fill(w, offer, *best, point);
   judge(w, prices, offer);
   return {};
@@ -284,11 +287,11 @@ Status add_fabrics(const Words& w, const Offer& offer, report::Advice& advice) {
     return offer.row.command == command_of(w, offer, o, w.rate / static_cast<double>(o.engines));
   });
   if (chosen == offer.options.end()) return {};
-  if (chosen->question.plan.gpus() <= offer.machine.per_node) {
+  if (chosen->question.unit() <= offer.machine.per_node) {
     advice.fabric_note = fmt::format(
         "An engine's {} GPU{} within one node: the network between nodes carries requests and answers alone, and the "
         "cheapest does.",
-        chosen->question.plan.gpus(), chosen->question.plan.gpus() == 1 ? " lies" : "s lie");
+        chosen->question.unit(), chosen->question.unit() == 1 ? " lies" : "s lie");
     return {};
   }
   Question q = chosen->question;

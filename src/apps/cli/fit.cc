@@ -116,7 +116,7 @@ Command add_fit(CLI::App& app) {
   CLI::App* sub = app.add_subcommand("fit", "Does a model fit on a GPU, and what does one get?");
   sub->add_option("model", spec->model, "config.json of Hugging Face, or a name of the catalogue")->required();
   sub->add_option("gpu", spec->gpu,
-                  "h100, h200, b200, b300, gb200, gb300, a100 (40 GB), a100-80gb, a100-pcie (80 GB), mi300x")
+                  "h100, h200, b200, b300, gb200, gb300, a100 (40 GB), a100-80gb, a100-pcie (80 GB), l40s, mi300x")
       ->required();
   sub->add_option("--gpus", spec->gpus,
                   "GPUs that share the model (tensor parallel; experts spread; replicas of attention for the rest)")

@@ -16,6 +16,7 @@ using rehearsal::Answer;
 using rehearsal::Job;
 
 constexpr double kGiB = 1073741824.0;
+constexpr double kShownShare = 0.01;  // of the peak of memory, from which a category is shown
 constexpr std::uintmax_t kLargestRecording = std::uintmax_t{1} << 31;
 
 constexpr const char* kExamples = R"(
@@ -23,6 +24,7 @@ What a PyTorch script does on a machine that is not here. The Python package wef
 some of its ranks; this command matches and times the recordings:
   weftcomm rehearse --on dgx-h100:nodes=2 --keep recorded train.py
   weft rehearse recorded/*.jsonl --on dgx-h100:nodes=2,net=ib-ndr      another machine, without running the script again
+  weft rehearse recorded/*.jsonl --on dgx-h100:nodes=2 --fault nic:1/3=down      with a dead NIC
 A trace of torch.profiler is read, too: its kernels are scaled from the card it names to the machine's, its collectives
 simulated anew:
   weft rehearse trace-*.json --on dgx-h200
@@ -35,6 +37,7 @@ Exit status: 0 nothing found, 1 findings (a mismatch, a deadlock, memory that do
 struct Spec {
   std::vector<std::string> files;
   std::string on, json, groups;
+  std::vector<std::string> faults;
   bool describe = false;
 };
 
@@ -86,10 +89,16 @@ void print(const Job& job, const Answer& answer, const std::string& machine) {
         "memory: {:.1f} GiB of tensors on rank {}, {:.1f} GiB reserved at most; a card has {:.1f} GiB for them\n",
         static_cast<double>(answer.allocated) / kGiB, answer.largest, static_cast<double>(answer.reserved) / kGiB,
         answer.capacity / kGiB);
+  for (const auto& held : answer.held)
+    if (static_cast<double>(held.bytes) >= kShownShare * static_cast<double>(answer.allocated))
+      fmt::print("  {:<26} {:>8.2f} GiB{}\n", held.category, static_cast<double>(held.bytes) / kGiB,
+                 held.module.empty() ? "" : "   most of it of " + held.module);
   print_sites(rank);
   if (!answer.notes.empty()) fmt::print("\n");
   for (const auto& note : answer.notes)
     fmt::print("note: {}{}{}\n", note.line, note.line.empty() ? "" : ": ", note.text);
+  for (const auto& hint : answer.hints)
+    fmt::print("hint: {}{}{}\n", hint.line, hint.line.empty() ? "" : ": ", hint.text);
   fmt::print("\n");
   for (const auto& finding : answer.outcome.findings) fmt::print("{}: {}\n", finding.rule, finding.text);
   if (!answer.outcome.findings.empty()) return;
@@ -174,10 +183,11 @@ Result<int> rehearse(const Spec& spec) {
     return bad_input(
         "{}", spec.describe ? "--describe takes no recordings" : "which recordings? weftcomm rehearse makes them");
   WEFT_TRY(const Machine machine, load_machine(spec.on));
-  WEFT_TRY(rehearsal::Prices prices, rehearsal::Prices::of(*machine.view));
+  WEFT_TRY(rehearsal::Prices prices, rehearsal::Prices::of(*machine.view, spec.faults));
   if (spec.describe) {
     const nlohmann::json said = {{"gpus", prices.gpus()},
                                  {"gpus_per_node", prices.gpus_per_node()},
+                                 {"card", prices.card().name},
                                  {"memory", static_cast<std::int64_t>(prices.card().memory)}};
     WEFT_CHECK(write_json(spec.json.empty() ? "-" : spec.json, said));
     return 0;
@@ -189,11 +199,11 @@ Result<int> rehearse(const Spec& spec) {
 }  // namespace
 
 Result<int> answer_recordings(const std::vector<std::string>& files, const std::string& on, const std::string& json,
-                              const std::string& groups) {
+                              const std::string& groups, const std::vector<std::string>& faults) {
   WEFT_TRY(const Job job, read(files, groups));
   if (on.empty()) return bad_input("{}: on which machine? --on dgx-h100 (weft catalog)", files.front());
   WEFT_TRY(const Machine machine, load_machine(on));
-  WEFT_TRY(rehearsal::Prices prices, rehearsal::Prices::of(*machine.view));
+  WEFT_TRY(rehearsal::Prices prices, rehearsal::Prices::of(*machine.view, faults));
   return answer_on(job, prices, machine.name, json);
 }
 
@@ -207,6 +217,7 @@ Command add_rehearse(CLI::App& app) {
       "flight recorder, one file per rank");
   sub->add_option("--groups", spec->groups, "members of the groups of Chakra traces, as ASTRA-sim's comm_group.json");
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file")->required();
+  sub->add_option("--fault", spec->faults, "what is wrong with the machine, as for weft train: nic:3/2=down");
   sub->add_flag("--describe", spec->describe, "only say how many GPUs the machine has, per node, with how much memory");
   sub->add_option("--json", spec->json, "write weft.rehearsed/1 to this file; - is stdout instead of the text")
       ->check(writable);

@@ -108,6 +108,7 @@ Command add_replay(CLI::App& app) {
   struct Spec {
     std::vector<std::string> files;
     std::string on, json, groups;
+    std::vector<std::string> faults;
     double compute = 1;
   };
   auto spec = std::make_shared<Spec>();
@@ -123,6 +124,8 @@ Command add_replay(CLI::App& app) {
   sub->add_option("--compute", spec->compute, "the time between operations, as a multiple of what was recorded")
       ->capture_default_str();
   sub->add_option("--groups", spec->groups, "members of the groups of Chakra traces, as ASTRA-sim's comm_group.json");
+  sub->add_option("--fault", spec->faults,
+                  "of traces and recordings: what is wrong with the machine, as for weft train: nic:3/2=down");
   sub->add_option("--json", spec->json, "write weft.replay/1 to this file; - is stdout instead of the table")
       ->check(writable);
   sub->footer(kExamples);
@@ -131,8 +134,10 @@ Command add_replay(CLI::App& app) {
               if (spec->compute != 1)
                 return bad_input("--compute {}: kernels of {} are scaled by their card", spec->compute,
                                  spec->files.front());
-              return answer_recordings(spec->files, spec->on, spec->json, spec->groups);
+              return answer_recordings(spec->files, spec->on, spec->json, spec->groups, spec->faults);
             }
+            if (!spec->faults.empty())
+              return bad_input("--fault {}: is for traces and recordings of training ranks", spec->faults.front());
             if (!spec->groups.empty()) return bad_input("--groups {}: is for Chakra traces (.et)", spec->groups);
             if (spec->files.size() > 1) return bad_input("{}: no such file", spec->files.front());
             return replay_trace(spec->files.front(), spec->on, spec->compute, spec->json);

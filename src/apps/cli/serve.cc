@@ -246,6 +246,9 @@ Command add_serve(CLI::App& app) {
       "prefill engines apart: 2:tp=4,ep=4, or auto:tp=4 for as many as decoding needs; the plan above is "
       "then of decode engines, and --replicas counts such pairs of pools. --best: off for one pool, auto:tp=4 "
       "for this plan of prefill engines");
+  sub->add_option("--kv-transfer", w.move,
+                  "with --prefill: whole, caches cross when their prompt is computed; layers, each layer when it is")
+      ->capture_default_str();
   sub->add_option("--decode-engines", w.decodes, "decode engines, with --prefill")->capture_default_str();
   sub->add_option(
          "--fault", w.faults,

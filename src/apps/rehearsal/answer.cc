@@ -1,6 +1,8 @@
 #include "apps/rehearsal/answer.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 
 namespace weft::rehearsal {
@@ -38,6 +40,43 @@ void check_memory(const Job& job, Answer& answer) {
   }
 }
 
+// The factor of each rehearsed rank; it stands for the slowest one of its kind.
+std::map<Rank, double> slow_ranks(const Job& job, const std::vector<RankKind>& kinds, const Prices& prices,
+                                  std::vector<Note>& notes) {
+  std::map<Rank, double> slow;
+  for (const Recording& rank : job.ranks) slow[rank.rank] = prices.slow(rank.rank);
+  for (const RankKind& kind : kinds) {
+    if (kind.rehearsed.empty()) continue;
+    const Rank slowest = *std::ranges::max_element(kind.ranks, {}, [&](Rank r) { return prices.slow(r); });
+    if (prices.slow(slowest) <= 1 || slow.contains(slowest)) continue;
+    slow[kind.rehearsed.front()] = prices.slow(slowest);
+    notes.push_back({fmt::format("rank {} is slow and not rehearsed: rank {} of its kind computes as slowly", slowest,
+                                 kind.rehearsed.front()),
+                     ""});
+  }
+  return slow;
+}
+
+// What lay in the memory of a rank at its peak: each category with all its bytes and its largest module.
+std::vector<Held> by_category(const Job& job, Rank rank) {
+  std::vector<Held> held;
+  const Recording* recording = job.of(rank);
+  if (recording == nullptr) return held;
+  std::map<std::string, std::map<std::string, Bytes>> sums;
+  for (const Held& h : recording->held) sums[h.category][h.module] += h.bytes;
+  for (const auto& [category, modules] : sums) {
+    Held all{category, "", 0};
+    Bytes most = 0;
+    for (const auto& [module, bytes] : modules) {
+      all.bytes += bytes;
+      if (bytes > most && !module.empty()) most = bytes, all.module = module;
+    }
+    held.push_back(all);
+  }
+  std::ranges::stable_sort(held, std::greater(), &Held::bytes);
+  return held;
+}
+
 json to_json(const RankTime& rank) {
   json sites = json::array();
   for (const auto& [where, site] : rank.sites)
@@ -65,15 +104,18 @@ Result<Answer> answer(const Job& job, Prices& prices) {
     return bad_input("the rehearsal is of {} ranks, the machine has {} GPUs", job.world, prices.gpus());
   if (!job.card.empty()) WEFT_CHECK(prices.measured_on(job.card));
   Answer answer;
+  answer.kinds = kinds_of(job);
+  const std::map<Rank, double> slow = slow_ranks(job, answer.kinds, prices, answer.notes);
   const Durations durations{
       [&](const Call& call, const std::vector<Rank>& ranks, Rank self) { return prices.call(call, ranks, self); },
-      [&](const Kernel& kernel) { return prices.kernel(kernel); }};
+      [&](const Kernel& kernel, Rank rank) { return prices.kernel(kernel) * slow.at(rank); }};
   WEFT_TRY(answer.outcome, run(job, durations));
-  answer.kinds = kinds_of(job);
   answer.missing = missing(job);
   answer.capacity = prices.card().memory - prices.card().reserved;
   answer.peak_flops = prices.card().peak16;
   check_memory(job, answer);
+  answer.held = by_category(job, answer.largest);
+  WEFT_TRY(answer.hints, hints_of(job, answer.outcome, prices));
   std::set<std::pair<std::string, std::string>> seen;
   for (const Recording& rank : job.ranks)
     for (const Note& note : rank.notes)
@@ -105,6 +147,11 @@ json to_json(const Job& job, const Answer& answer, const std::string& machine) {
   for (const RankTime& rank : answer.outcome.ranks) ranks.push_back(to_json(rank));
   for (const RankKind& kind : answer.kinds)
     kinds.push_back({{"ranks", kind.ranks.size()}, {"first", kind.ranks.front()}, {"rehearsed", kind.rehearsed}});
+  json hints = json::array(), held = json::array();
+  for (const Hint& hint : answer.hints)
+    hints.push_back({{"rule", hint.rule}, {"text", hint.text}, {"line", hint.line}});
+  for (const Held& h : answer.held)
+    held.push_back({{"category", h.category}, {"bytes", h.bytes}, {"largest_module", h.module}});
   for (const Note& note : answer.notes) notes.push_back({{"text", note.text}, {"line", note.line}});
   return {{"schema", "weft.rehearsed/1"},
           {"machine", machine},
@@ -120,8 +167,10 @@ json to_json(const Job& job, const Answer& answer, const std::string& machine) {
            {{"rank", answer.largest},
             {"allocated", answer.allocated},
             {"reserved", answer.reserved},
-            {"capacity", answer.capacity}}},
+            {"capacity", answer.capacity},
+            {"held", held}}},
           {"ranks", ranks},
+          {"hints", hints},
           {"notes", notes}};
 }
 

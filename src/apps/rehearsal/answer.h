@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/rehearsal/hints.h"
 #include "apps/rehearsal/kinds.h"
 #include "apps/rehearsal/prices.h"
 #include "apps/rehearsal/run.h"
@@ -15,7 +16,9 @@ struct Answer {
   Outcome outcome;
   std::vector<RankKind> kinds;
   std::vector<Rank> missing;
-  std::vector<Note> notes;            // of all ranks, each once
+  std::vector<Note> notes;  // of all ranks, each once
+  std::vector<Hint> hints;
+  std::vector<Held> held;             // of the rank that needs most, by category; module: its largest one
   Bytes allocated = 0, reserved = 0;  // peaks of the rank that needs most
   Rank largest = -1;                  // that rank
   double capacity = 0;                // bytes of a card that tensors can have

@@ -88,7 +88,7 @@ Job job_of(const std::vector<Trace>& ranks, const ChakraGroups& groups = {}) {
 // Calls take 50 µs.
 Outcome outcome_of(const Job& job) {
   const auto found = run(job, {[](const Call&, const std::vector<Rank>&, Rank) { return Result<double>(50e-6); },
-                               [](const Kernel& k) { return k.seconds; }});
+                               [](const Kernel& k, Rank) { return k.seconds; }});
   EXPECT_TRUE(found);
   EXPECT_TRUE(found->findings.empty()) << found->findings.front().text;
   return *found;

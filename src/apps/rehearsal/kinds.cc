@@ -7,30 +7,6 @@
 namespace weft::rehearsal {
 namespace {
 
-// Groups of a dimension, as indices of Job::groups.
-using Dimension = std::vector<int>;
-
-// Of the rehearsed rank that made most groups; scripts make groups in the same order on all ranks.
-std::vector<Dimension> dimensions(const Job& job) {
-  std::vector<Dimension> found;
-  const auto most = std::ranges::max_element(job.ranks, {}, [](const Recording& r) { return r.made.size(); });
-  if (most == job.ranks.end()) return found;
-  std::set<Rank> seen;
-  std::size_t size = 0;
-  for (const int index : most->made) {
-    const auto& ranks = job.groups[static_cast<std::size_t>(index)].ranks;
-    const bool overlaps = std::ranges::any_of(ranks, [&](Rank r) { return seen.contains(r); });
-    if (found.empty() || overlaps || ranks.size() != size) {
-      found.emplace_back();
-      seen.clear();
-      size = ranks.size();
-    }
-    found.back().push_back(index);
-    seen.insert(ranks.begin(), ranks.end());
-  }
-  return found;
-}
-
 // Groups in which messages are sent, so that not all members do the same.
 std::set<int> uneven(const Job& job) {
   std::set<int> groups;
@@ -57,6 +33,26 @@ std::set<Rank> line_of_first(const Job& job) {
 }
 
 }  // namespace
+
+std::vector<Dimension> dimensions(const Job& job) {
+  std::vector<Dimension> found;
+  const auto most = std::ranges::max_element(job.ranks, {}, [](const Recording& r) { return r.made.size(); });
+  if (most == job.ranks.end()) return found;
+  std::set<Rank> seen;
+  std::size_t size = 0;
+  for (const int index : most->made) {
+    const auto& ranks = job.groups[static_cast<std::size_t>(index)].ranks;
+    const bool overlaps = std::ranges::any_of(ranks, [&](Rank r) { return seen.contains(r); });
+    if (found.empty() || overlaps || ranks.size() != size) {
+      found.emplace_back();
+      seen.clear();
+      size = ranks.size();
+    }
+    found.back().push_back(index);
+    seen.insert(ranks.begin(), ranks.end());
+  }
+  return found;
+}
 
 std::vector<RankKind> kinds_of(const Job& job) {
   const std::set<int> differs = uneven(job);

@@ -14,6 +14,12 @@ struct RankKind {
   std::vector<Rank> rehearsed;  // those of them that are
 };
 
+// Groups of a dimension, as indices of Job::groups.
+using Dimension = std::vector<int>;
+
+// Of the rehearsed rank that made most groups; scripts make groups in the same order on all ranks.
+std::vector<Dimension> dimensions(const Job& job);
+
 // By first rank. Every rank of the job is of one kind.
 std::vector<RankKind> kinds_of(const Job& job);
 

@@ -17,14 +17,22 @@ double peak_of(const topology::Part* part, const char* key, double otherwise) {
 
 }  // namespace
 
-Prices::Prices(const cost::MachineView& machine, training::Card card) : traffic_(machine), card_(std::move(card)) {}
+Prices::Prices(const cost::MachineView& machine, training::Card card, std::unique_ptr<training::Trouble> trouble)
+    : trouble_(std::move(trouble)),
+      traffic_(trouble_ ? trouble_->machine : machine, trouble_ ? trouble_->nodes : std::vector<int>{}),
+      card_(std::move(card)) {}
 
-Result<Prices> Prices::of(const cost::MachineView& machine) {
+Result<Prices> Prices::of(const cost::MachineView& machine, const std::vector<std::string>& faults) {
   if (!machine.costs().gpu()) return bad_input("a rehearsal needs a machine with GPUs: --on dgx-h100 (weft catalog)");
   WEFT_TRY(training::Card card, training::load_card(machine.topology().device(machine.device(0)).model, "bf16"));
   WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   const topology::Part* part = catalog.find(card.name);
-  Prices prices(machine, std::move(card));
+  std::unique_ptr<training::Trouble> trouble;
+  if (!faults.empty()) {
+    WEFT_TRY(training::Trouble found, training::trouble_of(machine, faults));
+    trouble = std::make_unique<training::Trouble>(std::move(found));
+  }
+  Prices prices(machine, std::move(card), std::move(trouble));
   // Where the catalogue has no figure: TF32 at half of the 16-bit peak, as on A100 and H100, and float at no more.
   prices.tf32_peak_ = peak_of(part, "tf32", prices.card_.peak16 / 2);
   prices.float_peak_ = std::min(peak_of(part, "fp32", prices.tf32_peak_), prices.tf32_peak_);
@@ -57,6 +65,11 @@ Result<double> Prices::call(const Call& call, const std::vector<Rank>& ranks, Ra
 Status Prices::measured_on(const std::string& part) {
   WEFT_TRY(there_, training::load_card(part, "bf16"));
   return {};
+}
+
+double Prices::slow(Rank rank) const {
+  const auto at = static_cast<std::size_t>(rank);
+  return trouble_ && at < trouble_->slow_rank.size() ? trouble_->slow_rank[at] : 1.0;
 }
 
 double Prices::kernel(const Kernel& kernel) const {

@@ -213,6 +213,11 @@ Status read_event(Job& job, Recording& recording, const json& object, const std:
     read_group(job, recording, in);
     return in.status();
   }
+  if (kind == "held") {
+    recording.held.push_back({in.text("category"), in.text("module"), in.integer("bytes")});
+    if (recording.held.back().bytes < 0) in.fail("bytes", "it is 0 or more");
+    return in.status();
+  }
   if (kind == "note" || kind == "end") {
     if (kind == "note") recording.notes.push_back({in.text("text"), event.line});
     if (kind == "end") recording.ended = true, recording.error = in.text("error"), recording.error_line = event.line;
@@ -265,6 +270,8 @@ Status read_head(const Job& job, Recording& recording, const json& object, const
 }
 
 }  // namespace
+
+Bytes element_bytes_of(const std::string& type) { return element_bytes(type).value_or(0); }
 
 const Recording* Job::of(Rank rank) const {
   const auto found = std::ranges::find(ranks, rank, &Recording::rank);

@@ -53,6 +53,12 @@ struct Note {
   std::string text, line;
 };
 
+// What lay in a rank's memory when it was most: of one category and module.
+struct Held {
+  std::string category, module;
+  Bytes bytes = 0;
+};
+
 // One rehearsed rank.
 struct Recording {
   std::string file, script;
@@ -65,6 +71,7 @@ struct Recording {
   std::set<std::int64_t> numbers;  // of calls
   std::vector<Event> events;
   std::vector<Note> notes;
+  std::vector<Held> held;
   std::string error, error_line;  // why the script ended early
   bool ended = false;
 };
@@ -88,6 +95,9 @@ struct Job {
 // Adds one file of weft.rehearsal/1, or a trace of torch.profiler, which becomes one. Errors (bad input): names file
 // and line; another number of ranks than the files before; a rank twice.
 Status add_recording(Job& job, const std::string& name, std::string_view text);
+
+// Bytes of an element; 0: no type is called so. torch's names, and weft's.
+Bytes element_bytes_of(const std::string& type);
 
 // "all_reduce of 20 float (sum)", as the runtime's disagreements say it.
 std::string text_of(const Call& call);

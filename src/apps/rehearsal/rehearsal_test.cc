@@ -54,7 +54,7 @@ std::string kernel(int bytes, int stream = 0) {
 Outcome run_of(const Script& script) {
   const Job job = script.job();
   auto outcome = run(job, {[](const Call&, const std::vector<Rank>&, Rank) { return Result<double>(1.0); },
-                           [](const Kernel& k) { return k.bytes; }});
+                           [](const Kernel& k, Rank) { return k.bytes; }});
   EXPECT_TRUE(outcome) << outcome.error().message;
   return *outcome;
 }

@@ -128,7 +128,7 @@ class Walker {
     switch (event.kind) {
       case Kind::kKernel: {
         const Kernel& kernel = recording_.kernels[static_cast<std::size_t>(event.index)];
-        const double seconds = durations_.kernel(kernel);
+        const double seconds = durations_.kernel(kernel, recording_.rank);
         stream.clock += seconds;
         flops_ += kernel.flops;
         if (number == 0) time_.compute += kernel.kind == "idle" ? 0 : seconds, stream.cause = -1;

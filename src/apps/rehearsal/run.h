@@ -50,7 +50,7 @@ struct Outcome {
 // Durations in seconds.
 struct Durations {
   std::function<Result<double>(const Call& call, const std::vector<Rank>& ranks, Rank self)> call;
-  std::function<double(const Kernel&)> kernel;
+  std::function<double(const Kernel&, Rank)> kernel;
 };
 
 // Runs the rehearsed ranks in virtual time and matches their calls. Each rank has streams, which work in order; a call

@@ -89,7 +89,7 @@ TEST(ATraceOfTorchProfiler, BecomesARecordingWithItsCardKernelsAndCalls) {
 TEST(ATraceOfTorchProfiler, GivesItsOwnTimesBackWhereNothingIsChanged) {
   const Job job = job_of({0, 1});
   const auto outcome = run(job, {[](const Call&, const std::vector<Rank>&, Rank) { return Result<double>(50e-6); },
-                                 [](const Kernel& k) { return k.seconds; }});
+                                 [](const Kernel& k, Rank) { return k.seconds; }});
   ASSERT_TRUE(outcome);
   EXPECT_TRUE(outcome->findings.empty());
   EXPECT_NEAR(outcome->ranks[0].total, 1190e-6, 1e-9);  // from the first kernel, at 20, to the last one's end, at 1210
@@ -101,7 +101,7 @@ TEST(ATraceOfTorchProfiler, GivesItsOwnTimesBackWhereNothingIsChanged) {
 TEST(ATraceOfTorchProfiler, WaitsLongerForSlowerCalls) {
   const Job job = job_of({0, 1});
   const auto outcome = run(job, {[](const Call&, const std::vector<Rank>&, Rank) { return Result<double>(200e-6); },
-                                 [](const Kernel& k) { return k.seconds; }});
+                                 [](const Kernel& k, Rank) { return k.seconds; }});
   ASSERT_TRUE(outcome);
   EXPECT_NEAR(outcome->ranks[0].exposed, 2 * 170e-6, 1e-9);
 }

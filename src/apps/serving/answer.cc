@@ -142,6 +142,10 @@ Result<Question> understand(const Words& words) {
   } else if (words.decodes != 1) {
     return bad_input("--decode-engines {}: needs --prefill", words.decodes);
   }
+  if (words.move != "whole" && words.move != "layers")
+    return bad_input("--kv-transfer {}: whole or layers", words.move);
+  q.by_layer = words.move == "layers";
+  if (q.by_layer && !q.prefill) return bad_input("--kv-transfer layers: needs --prefill");
   if (!words.router.empty()) {
     WEFT_TRY(q.load.router, parse_router(words.router));
     if (q.replicas < 2 && words.prefill.empty())
@@ -188,6 +192,7 @@ std::vector<std::pair<std::string, std::string>> options_of(const Question& q) {
     for (const auto& [name, value] : {std::pair{"pp", p.pp}, {"ep", p.ep}, {"dp-attention", p.dp}})
       if (value != 1) text += fmt::format(",{}={}", name, value);
     options.emplace_back("prefill", text);
+    if (q.by_layer) options.emplace_back("kv-transfer", "layers");
   }
   if (q.limits.find("tokens an iteration") != std::string::npos)
     options.emplace_back("max-num-batched-tokens", fmt::format("{:.0f}", q.engine.token_budget));

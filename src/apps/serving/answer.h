@@ -24,6 +24,7 @@ struct Words {
   // Prefill engines apart from those of `plan`: "2:tp=4,ep=4", "auto:tp=1" (as many as decoding needs); empty:
   // together.
   std::string prefill;
+  std::string move = "whole";                          // how caches cross: whole or layers
   int decodes = 1;                                     // decode engines, where they are apart
   double ttft = 0, tpot = 0;                           // ms that --best must hold; 0: not asked
   std::int64_t percentile = 50;                        // of them

@@ -101,6 +101,20 @@ TEST(Best, TheLoadIsFoundBetweenPowersOfTwoAndFixedSizesStay) {
   EXPECT_GT(missed->tpot.median, goal.tpot) << clients;
 }
 
+TEST(Answer, ACacheThatCrossesLayerByLayerLeavesItsLastLayerToWaitForOrWhatTheNetworkIsBehind) {
+  Question q = question();
+  q.shape = *load_shape("llama-3.1-70b");
+  q.plan.precision = "fp8", q.plan.tp = 4;
+  q.load = {.input = 4096, .output = 32, .concurrency = 1};
+  q.prefill = q.plan;
+  const auto whole = answer(place(), q);
+  q.by_layer = true;
+  const auto layers = answer(place(), q);
+  ASSERT_TRUE(whole && layers);
+  EXPECT_LT(layers->moving, whole->moving / 10);
+  EXPECT_GT(layers->moving, whole->moving / 200);  // 80 layers
+}
+
 TEST(Best, PrefillAndDecodeApartAreTriedAndAnswerAgainWhatTheyWereFoundWith) {
   Question q = question();
   q.shape = *load_shape("llama-3.1-70b");

@@ -187,6 +187,17 @@ std::function<Result<double>(double)> mover(Place& place, const Question& q, con
   };
 }
 
+// What is left of a cache's way when its prompt is computed: the last layer's, or what the network is behind.
+std::function<Result<double>(double)> layer_mover(Place& place, const Question& q, const Ready& prefill) {
+  const auto whole = mover(place, q, prefill.memory);
+  const auto layers = static_cast<double>(std::max<std::int64_t>(1, q.shape.layers()));
+  return [whole, layers, step = prefill.step.get()](double tokens) -> Result<double> {
+    WEFT_TRY(const double layer, whole(tokens / layers));
+    WEFT_TRY(const Parts computing, (*step)({.prefills = 1, .prefill_tokens = tokens, .outputs = 1}));
+    return std::max(layer, layers * layer - computing.total() * (layers - 1) / layers);
+  };
+}
+
 // All GPUs of an engine read their parts of a sequence at once; one copy of latent vectors goes to each of them.
 Result<std::vector<LowerTier>> tiers_of(Place& place, const Question& q, const Plan& plan, const Memory& memory) {
   std::vector<LowerTier> tiers;
@@ -324,7 +335,7 @@ Result<Point> answer(Place& place, const Question& asked) {
              q.decodes,
              prefill.tokens,
              decode.tokens,
-             mover(place, q, prefill.memory)};
+             q.by_layer ? layer_mover(place, q, prefill) : mover(place, q, prefill.memory)};
   }
   WEFT_TRY(pools.below, tiers_of(place, q, q.prefill ? *q.prefill : q.plan, (q.prefill ? prefill : decode).memory));
   const Load share = share_of(q);

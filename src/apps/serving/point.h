@@ -22,6 +22,7 @@ struct Question {
   Plan plan;                      // of the engine, or of decode engines
   std::optional<Plan> prefill;    // of prefill engines, where the two are apart
   int prefills = 1, decodes = 1;  // engines, where the two are apart; 0 prefill engines: as many as decoding needs
+  bool by_layer = false;          // caches cross while later layers are computed; otherwise after the prompt's last one
   int replicas = 1;               // engines, or such pairs of pools, that share the load evenly
   Engine engine;
   Load load;

@@ -37,6 +37,7 @@ class Rehearsal:
 
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+    hints: tuple[str, ...]  # what works and could be better
     step: float  # of the slowest rehearsed rank, between its last two optimizer steps; 0: fewer than two
     time: float  # of the whole run
     mfu: float
@@ -69,11 +70,13 @@ def rehearse(
     ranks: int = 0,
     ranks_as: str | Sequence[int] = "",
     keep: str | os.PathLike[str] = "",
+    memory: str | os.PathLike[str] = "",
 ) -> Rehearsal:
     """Rehearses a function, called on each rank with `arguments`, or a script, whose arguments are texts.
 
     on: the machine, "dgx-h100:nodes=2". ranks: of the job; 0: one per GPU. ranks_as: the ranks to rehearse, "all" or
-    numbers; none: one of each kind. keep: a folder for the recordings. A function is one of a module's file, its
+    numbers; none: one of each kind. keep: a folder for the recordings. memory: a folder for
+    memory-RANK.pickle, which memory_viz opens. A function is one of a module's file, its
     arguments can be pickled, and it makes its own process group as a script does. Errors: ValueError for bad input.
     """
     chosen = ranks_as if isinstance(ranks_as, str) else ",".join(map(str, ranks_as))
@@ -91,6 +94,7 @@ def rehearse(
         options += ["--ranks", str(ranks)] if ranks else []
         options += ["--as", chosen] if chosen else []
         options += ["--keep", os.fspath(keep)] if keep else []
+        options += ["--memory", os.fspath(memory)] if memory else []
         done = subprocess.run(
             [sys.executable, os.path.join(HERE, "_launch.py"), *options, script, *words],
             env=environment, capture_output=True, text=True, check=False,
@@ -110,6 +114,7 @@ def of(data: dict[str, Any]) -> Rehearsal:
     return Rehearsal(
         findings=findings,
         notes=tuple(f"{n['line']}: {n['text']}" if n["line"] else n["text"] for n in data["notes"]),
+        hints=tuple(f"{h['line']}: {h['text']}" for h in data["hints"]),
         step=data["step_s"],
         time=data["time_s"],
         mfu=data["mfu"],

@@ -116,7 +116,7 @@ def install(record: Any, allocator: Any) -> None:
             set_device(self._before)
 
     properties = types.SimpleNamespace(
-        name="rehearsed GPU", total_memory=capacity, multi_processor_count=132, major=9, minor=0, gcnArchName=""
+        name=os.environ.get("WEFT_REHEARSAL_CARD", "rehearsed GPU"), total_memory=capacity, multi_processor_count=132, major=9, minor=0, gcnArchName=""
     )
     statistics = lambda: {  # noqa: E731
         "allocated_bytes.all.current": allocator.allocated,
@@ -162,6 +162,9 @@ def install(record: Any, allocator: Any) -> None:
     }
     for name, answer in answers.items():
         setattr(cuda, name, answer)
+    torch._C._cuda_getDevice = lambda: current_device()  # what packages call beside torch.cuda
+    torch._C._cuda_setDevice = lambda device: set_device(device)
+    cuda.default_generators = tuple(torch.Generator() for _ in range(gpus))
     cuda.nccl.version = lambda: (2, 28, 9)  # of torch 2.13's CUDA wheels; distributed checkpoints log it
     torch.Stream, torch.Event = Stream, Event  # type: ignore[misc]
     torch.Tensor.record_stream = nothing()  # type: ignore[method-assign,assignment]

@@ -27,6 +27,13 @@ def replace(module: Any, name: str, make: Callable[[Any], Any]) -> None:
             setattr(other, name, after)
 
 
+def devices_of(backend: str) -> list[torch.device]:
+    """Of "nccl", "gloo" or "cpu:gloo,cuda:nccl": on which devices tensors can be communicated."""
+    if ":" in backend:
+        return [torch.device(part.partition(":")[0].strip()) for part in backend.split(",")]
+    return [torch.device("cuda")] if backend == "nccl" else [torch.device("cpu"), torch.device("cuda")]
+
+
 class Distributed:
     """What a rehearsed rank's torch.distributed shares: its groups by name, and the folder of exchanged objects."""
 
@@ -37,6 +44,7 @@ class Distributed:
         self._objects = 0
         self._making: list[int] = []
         self._backend = "nccl"
+        self._devices: list[torch.device] = []  # of the group that is being made
 
     def install(self) -> None:
         dist.Backend.register_backend("rehearsal", self._create, extended_api=True, devices=["cpu", "cuda"])
@@ -45,7 +53,8 @@ class Distributed:
         replace(c10d, "init_process_group", self._init)
         replace(c10d, "_new_process_group_helper", self._new_group)
         replace(c10d, "_new_group_with_tag", self._made_by_all)
-        replace(c10d, "get_backend", lambda _: lambda group=None: self._backend)
+        replace(c10d, "get_backend", lambda _: lambda group=None: "nccl" if "nccl" in self._backend else self._backend)
+        replace(c10d, "_set_pg_timeout", lambda _: lambda *_, **__: None)  # nobody waits for real
         replace(c10d, "batch_isend_irecv", self._batch)
         replace(c10d, "monitored_barrier", lambda _: lambda group=None, *a, **k: self.group_of(group).barrier().wait())
         replace(c10d, "all_gather_object", lambda _: self._all_gather_object)
@@ -64,7 +73,7 @@ class Distributed:
             world = options.get("world_size", -1)
             if world not in (-1, None, self.record.world):
                 raise ValueError(f"the script asks for {world} ranks, the rehearsal has {self.record.world}")
-            self._backend = str(backend or "nccl")
+            self._backend = str(backend or "cpu:gloo,cuda:nccl")
             before("rehearsal", store=dist.HashStore(), rank=self.record.rank, world_size=self.record.world)
 
         return init_process_group
@@ -77,6 +86,8 @@ class Distributed:
             self._created += 1
             self.record.write(kind="group", group=self._created, ranks=members, line=self.record.line())
             self._making = members
+            named = self._backend if str(backend) in ("None", "rehearsal", "undefined") else str(backend)
+            self._devices = devices_of(named)
             options.pop("device_id", None)
             options["backend_options"] = None
             rest = list(args)
@@ -100,7 +111,7 @@ class Distributed:
         return _new_group_with_tag
 
     def _create(self, options: Any, _: Any) -> Group:
-        group = Group(self.record, self._created, self._making, options.group_rank, options.group_id)
+        group = Group(self.record, self._created, self._making, options.group_rank, options.group_id, self._devices)
         self.groups[options.group_id] = group
         return group
 

@@ -98,12 +98,18 @@ class Work(dist.Work):
 
 
 class Group(dist.ProcessGroup):
-    """`number`: of the group in this rank's record; `ranks`: its members as ranks of the job."""
+    """`number`: of the group in this rank's record; `ranks`: its members as ranks of the job; `devices`: those whose
+    tensors its back ends take."""
 
-    def __init__(self, record: Any, number: int, ranks: list[int], rank: int, name: str) -> None:
+    def __init__(self, record: Any, number: int, ranks: list[int], rank: int, name: str, devices: Any) -> None:
         super().__init__(rank, len(ranks))
         self._record, self._number, self._ranks, self._rank, self._name = record, number, ranks, rank, name
         self._batch = 0
+        self._devices = devices
+
+    @property
+    def _device_types(self) -> Any:
+        return self._devices
 
     def size(self) -> int:
         return len(self._ranks)

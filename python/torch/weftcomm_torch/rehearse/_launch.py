@@ -50,6 +50,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--keep", default="", metavar="FOLDER", help="keep the recordings there, for weft rehearse")
     parser.add_argument(
+        "--memory", default="", metavar="FOLDER",
+        help="write each rehearsed rank's memory-RANK.pickle there, which pytorch.org/memory_viz opens",
+    )  # fmt: skip
+    parser.add_argument(
         "--json", default="", metavar="FILE", help="write weft.rehearsed/1 to this file; - is stdout instead of the text"
     )
     parser.add_argument("script", metavar="train.py")
@@ -73,14 +77,14 @@ def device_library() -> str:
     return found[0]
 
 
-def machine(weft: str, on: str) -> tuple[int, int, int]:
-    """GPUs of the machine, GPUs of its first node, bytes of a card's memory. The command's error is the answer's."""
+def machine(weft: str, on: str) -> tuple[int, int, int, str]:
+    """GPUs of the machine, GPUs of its first node, bytes of a card's memory, its name. The command's error is the answer's."""
     done = subprocess.run([weft, "rehearse", "--describe", "--on", on], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print(done.stderr.strip(), file=sys.stderr)
         sys.exit(2)
     said = json.loads(done.stdout)
-    return int(said["gpus"]), int(said["gpus_per_node"]), int(said["memory"])
+    return int(said["gpus"]), int(said["gpus_per_node"]), int(said["memory"]), f"NVIDIA {said['card'].upper()}"
 
 
 def ranks_of(text: str, world: int) -> list[int]:
@@ -97,7 +101,7 @@ def ranks_of(text: str, world: int) -> list[int]:
 class Ranks:
     """The processes of the rehearsed ranks, forks of one that has imported torch; as many at once as there are cores."""
 
-    def __init__(self, options: argparse.Namespace, folder: str, world: int, per_node: int, memory: int) -> None:
+    def __init__(self, options: argparse.Namespace, folder: str, world: int, per_node: int, memory: int, card: str) -> None:
         self._options, self._folder = options, folder
         self._world, self._per_node = world, per_node
         self.recordings: dict[int, str] = {}
@@ -107,6 +111,8 @@ class Ranks:
             "OMP_NUM_THREADS": "1",
             "WEFT_REHEARSAL_GPUS": str(min(per_node, 64)),
             "WEFT_REHEARSAL_MEMORY": str(memory),
+            "WEFT_REHEARSAL_CARD": card,
+            "WEFT_REHEARSAL_SNAPSHOTS": os.path.abspath(options.memory) if options.memory else "",
         }
         self._server = subprocess.Popen(
             [*words, options.script, *options.arguments],
@@ -192,12 +198,12 @@ def answer(weft: str, options: argparse.Namespace, ranks: Ranks, shown: bool) ->
 
 def rehearse(options: argparse.Namespace, folder: str) -> int:
     weft = weft_command()
-    gpus, per_node, memory = machine(weft, options.on)
+    gpus, per_node, memory, card = machine(weft, options.on)
     world = options.ranks or gpus
     if not 1 <= world <= gpus:
         fail(f"--ranks {options.ranks}: {options.on} has {gpus} GPUs")
     chosen = ranks_of(options.ranks_as, world) if options.ranks_as else []
-    ranks = Ranks(options, folder, world, per_node, memory)
+    ranks = Ranks(options, folder, world, per_node, memory, card)
     try:
         ranks.rehearse(chosen or [0, world - 1])
         for _ in range(0 if chosen else 16):
@@ -216,6 +222,8 @@ def main(arguments: list[str]) -> int:
     file = options.script.partition("::")[0]
     if not os.path.isfile(file):
         fail(f"{file}: no such file")
+    if options.memory:
+        os.makedirs(options.memory, exist_ok=True)
     if options.keep:
         os.makedirs(options.keep, exist_ok=True)
         return rehearse(options, options.keep)

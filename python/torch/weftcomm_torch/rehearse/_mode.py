@@ -18,6 +18,7 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from ._fusion import Fusion
 from ._group import numel, reduction_name, splits, type_name
 
 aten = torch.ops.aten
@@ -34,12 +35,49 @@ VALUE_RULE = "a value that the script reads from a tensor is 1, a truth value Fa
 
 
 @functools.lru_cache(maxsize=None)
+def fusible(packet: Any) -> bool:
+    """Operators that act on each element, or sum some of them up; an optimizer's are kernels of their own."""
+    return not packet.__name__.startswith("_foreach") and packet not in GATHERING
+
+
+@functools.lru_cache(maxsize=None)
 def has_kernel(func: Any) -> bool:
     if func.overloadpacket in WITHOUT_KERNEL or func.namespace not in ("aten", "fsdp", "_dtensor"):
         return False
     returns = func._schema.returns
     views = returns and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
     return not views
+
+
+class Where:
+    """The module whose forward pass runs, by its name in the outermost one."""
+
+    def __init__(self) -> None:
+        self.stepping = False  # an optimizer is
+        self._names: dict[int, str] = {}  # by id of a module of the outermost one
+        self._running: list[Any] = []
+
+    def enter(self, module: Any) -> bool:
+        """Whether it is an outermost one."""
+        outermost = not self._running
+        if outermost and id(module) not in self._names:
+            self._names = {id(m): name for name, m in module.named_modules()}
+        self._running.append(module)
+        return outermost and torch._C._current_graph_task_id() < 0
+
+    def leave(self, module: Any) -> None:
+        while self._running and self._running.pop() is not module:
+            pass
+
+    def module(self) -> str:
+        return self._names.get(id(self._running[-1]), "") if self._running else ""
+
+    def category(self) -> str:
+        if self.stepping:
+            return "optimizer's temporaries"
+        if torch._C._current_graph_task_id() >= 0:
+            return "backward pass"
+        return "activations" if self._running else "other"
 
 
 class Operators(TorchDispatchMode):
@@ -50,6 +88,9 @@ class Operators(TorchDispatchMode):
     def __init__(self, record: Any, allocator: Any, groups: dict[str, Any]) -> None:
         super().__init__()
         self._record, self._allocator, self._groups = record, allocator, groups
+        self._where = Where()
+        self.fusion = Fusion(record)
+        record.before_next = self.fusion.flush
         self._storages: dict[int, tuple[Any, Any]] = {}  # by address of the storage: its weak reference, its block
         self._works: dict[int, tuple[int, bool]] = {}  # results of functional collectives, by storage
         self._watch_resizes()
@@ -97,13 +138,14 @@ class Operators(TorchDispatchMode):
 
     def _value(self, func: Any, args: Any) -> Any:
         known = getattr(args[0], "known", None)
-        if known is not None and func.overloadpacket is aten._local_scalar_dense:
+        scalar = func.overloadpacket in (aten._local_scalar_dense, aten.item)
+        if known is not None and scalar:
             with no_dispatch():
                 return known.item()
         self._record.note(VALUE_RULE)
         if func.overloadpacket is aten.equal:
             return True
-        if func.overloadpacket is not aten._local_scalar_dense:
+        if not scalar:
             raise RuntimeError(f"weftcomm rehearse: {func} needs the contents of a tensor, which a rehearsal has not")
         if args[0].dtype == torch.bool:
             return False
@@ -141,7 +183,11 @@ class Operators(TorchDispatchMode):
                 event["causal"] = bool(given.get("is_causal", False))
             else:
                 event["class"] = "flops"
-        self._record.write(**event)
+        reads = any(t.device.type == "cuda" for t in operands)
+        if self.fusion.on and reads and event["class"] == "memory" and func.namespace == "aten" and fusible(packet):
+            self.fusion.add(event, operands, outputs)
+        else:
+            self._record.write(**event)
 
     # Memory.
 
@@ -154,8 +200,50 @@ class Operators(TorchDispatchMode):
         known = self._storages.get(key)
         if known is not None and known[0]() is storage:
             return
-        block = self._allocator.allocate(storage.nbytes(), self._record.stream)
+        block = self._allocator.allocate(storage.nbytes(), self._record.stream, self._why())
         self._storages[key] = (weakref.ref(storage, functools.partial(self._gone, key)), block)
+
+    def _why(self, category: str = "") -> tuple[str, str, str]:
+        return (category or self._where.category(), self._where.module(), self._record.line())
+
+    def belongs(self, tensor: Any, category: str) -> None:
+        """The memory of a tensor is parameters, gradients or the optimizer's."""
+        tensor = getattr(tensor, "_local_tensor", tensor)
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cuda":
+            return
+        known = self._storages.get(tensor.untyped_storage()._cdata)
+        if known is not None and known[1] is not None and known[1].use is not None:
+            known[1].use.category = category
+
+    def watch_modules(self) -> None:
+        """Which module's forward pass runs, and what the optimizer owns."""
+        from torch.nn.modules import module as modules
+        from torch.optim import optimizer as optimizers
+
+        where = self._where
+
+        def entered(module: Any, _: Any) -> None:
+            if where.enter(module):
+                for parameter in module.parameters():
+                    self.belongs(parameter, "parameters")
+
+        def before(optimizer: Any, *_: Any) -> None:
+            where.stepping = True
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    self.belongs(parameter, "parameters")
+                    self.belongs(parameter.grad, "gradients")
+
+        def after(optimizer: Any, *_: Any) -> None:
+            where.stepping = False
+            for state in optimizer.state.values():
+                for held in state.values() if isinstance(state, dict) else ():
+                    self.belongs(held, "optimizer")
+
+        modules.register_module_forward_pre_hook(entered)
+        modules.register_module_forward_hook(lambda module, *_: where.leave(module), always_call=True)
+        optimizers.register_optimizer_step_pre_hook(before)
+        optimizers.register_optimizer_step_post_hook(after)
 
     def _gone(self, key: int, reference: Any) -> None:
         known = self._storages.get(key)
@@ -172,7 +260,8 @@ class Operators(TorchDispatchMode):
             known = self._storages.get(storage._cdata)
             if known is not None and known[0]() is storage:
                 self._allocator.release(known[1])
-                self._storages[storage._cdata] = (known[0], self._allocator.allocate(size, self._record.stream))
+                why = self._why("gathered parameters")
+                self._storages[storage._cdata] = (known[0], self._allocator.allocate(size, self._record.stream, why))
             return result
 
         torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]

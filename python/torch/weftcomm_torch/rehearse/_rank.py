@@ -31,7 +31,7 @@ def load_device(library: str) -> None:
     ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
 
 
-def patch_modules(record: Any) -> None:
+def patch_modules(record: Any, fusion: Any) -> None:
     """What of torch does not work on tensors without contents, or would start processes."""
     import torch
 
@@ -67,7 +67,11 @@ def patch_modules(record: Any) -> None:
     pinned_memory_is_memory()
 
     def compile(model: Any = None, **_: Any) -> Any:
-        record.note("torch.compile leaves the model as it is: its kernels are counted one by one, not fused")
+        if isinstance(model, torch.nn.Module):
+            fusion.on = True
+            record.note("torch.compile: kernels bound by memory that follow each other are counted as one", "")
+        else:
+            record.note("torch.compile of a function leaves it as it is: its kernels are counted one by one", "")
         return (lambda f: f) if model is None else model
 
     torch.compile = compile  # type: ignore[assignment]
@@ -153,6 +157,37 @@ def files_without_contents(record: Any) -> None:
         return []
 
     default_planner._validate_global_plan = all_is_well
+    asynchronous_saves(record)
+
+
+def asynchronous_saves(record: Any) -> None:
+    """torch's copies state into shared memory and saves in a thread; here the save's calls are made at once."""
+    import concurrent.futures
+
+    from torch.distributed import checkpoint
+    from torch.distributed.checkpoint import state_dict_saver
+
+    from weftcomm_torch.rehearse._distributed import replace
+
+    def made_at_once(before: Any) -> Any:
+        def async_save(state_dict: Any, **options: Any) -> Any:
+            import torch
+            import torch.distributed as dist
+
+            group = options.get("process_group")
+            if dist.is_initialized():
+                group = group or dist.distributed_c10d._get_default_group()
+                if torch.device("cpu") not in group._device_types:
+                    return before(state_dict, **options)  # refuses
+            record.note("async_save makes its calls at once, and takes no time")
+            known = ("checkpoint_id", "storage_writer", "planner", "process_group", "no_dist", "use_collectives")
+            done: concurrent.futures.Future[Any] = concurrent.futures.Future()
+            done.set_result(checkpoint.save(state_dict, **{k: v for k, v in options.items() if k in known}))
+            return done
+
+        return async_save
+
+    replace(state_dict_saver, "async_save", made_at_once)
 
 
 def meshes_with_contents() -> None:
@@ -226,11 +261,13 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
     install(record, allocator)
     distributed = Distributed(record, folder)
     distributed.install()
-    patch_modules(record)
+    operators = Operators(record, allocator, distributed.groups)
+    patch_modules(record, operators.fusion)
     meshes_with_contents()
     files_without_contents(record)
     error = line = ""
-    with FakeTensorMode(allow_non_fake_inputs=True), Operators(record, allocator, distributed.groups):
+    operators.watch_modules()
+    with FakeTensorMode(allow_non_fake_inputs=True), operators:
         from torch.distributed.checkpoint.api import CheckpointException  # no Exception in torch
 
         try:
@@ -246,7 +283,11 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
 
                 traceback.print_exc()
     allocator.write_peak()
-    if not distributed.groups:
+    allocator.write_held()
+    if snapshots := os.environ.get("WEFT_REHEARSAL_SNAPSHOTS"):
+        path = os.path.join(snapshots, f"memory-{record.rank}.pickle")
+        allocator.write_snapshot(path, os.path.dirname(os.path.abspath(script.partition("::")[0])))
+    if not distributed.groups and not error:
         record.note("the script never calls init_process_group: each rank trains alone", "")
     return error, line
 

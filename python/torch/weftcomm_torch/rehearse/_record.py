@@ -9,6 +9,7 @@ import sysconfig
 from typing import Any
 
 SCHEMA = "weft.rehearsal/1"
+PACKAGES = {"site-packages", "dist-packages"}  # folders of installed packages, of whichever Python
 
 
 class Record:
@@ -32,12 +33,15 @@ class Record:
                 sysconfig.get_path("platlib"),
             }
         )
+        self.before_next: Any = None  # called before the next event that takes a place in a stream
         self._noted: set[tuple[str, str]] = set()
         self._ids = 0
         version = torch.__version__.split("+")[0]
         self.write(schema=SCHEMA, rank=rank, world=world, script=os.path.basename(script), torch=version)
 
     def write(self, **event: Any) -> None:
+        if self.before_next is not None and event.get("kind") not in ("memory", "note", "group"):
+            self.before_next()
         self._file.write(json.dumps(event, separators=(",", ":")))
         self._file.write("\n")
 
@@ -52,7 +56,7 @@ class Record:
             return known
         path = os.path.realpath(file)
         name: str | None = path
-        if file.startswith("<") or path.startswith(self._hidden):
+        if file.startswith("<") or path.startswith(self._hidden) or not PACKAGES.isdisjoint(path.split(os.sep)):
             name = None
         elif path.startswith(os.path.join(os.path.realpath(self._folder), "")):
             name = os.path.relpath(path, os.path.realpath(self._folder))
