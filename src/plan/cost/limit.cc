@@ -44,24 +44,32 @@ class Parts {
     return true;
   }
 
-  // Every GPU for itself. Its scale-up links reach other GPUs of its node; where it has none of those, or the job has
-  // several nodes, it also sends over PCIe, and to the NICs of its CPU.
+  // Every GPU for itself. Its scale-up links reach other GPUs of its node; where they do not reach them all, or the job
+  // has several nodes, it also sends over PCIe, and to the NICs of its CPU.
   std::vector<Cut> gpus() const {
     const topology::Topology& t = machine_.topology();
     const bool several = machine_.nodes(task_.ranks) > 1, alone = one_per_node();
+    std::set<topology::DeviceId> used;
+    for (Rank r = 0; r < task_.ranks; ++r) used.insert(machine_.device(r));
     std::vector<Cut> cuts;
     for (Rank r = 0; r < task_.ranks; ++r) {
       const topology::DeviceId device = machine_.device(r);
       Cut all, fabric;
+      std::set<topology::DeviceId> reached;  // ranks' GPUs that its own scale-up links end at
+      bool switched = false;
       for (const topology::LinkId id : t.links_of(device)) {
         const topology::Link& l = t.link(id);
         const topology::Device& end = t.device(t.other_end(id, device));
         const bool to_host = end.kind == DeviceKind::kCpu;
         if (alone && is_scale_up(l.kind) && !to_host && end.node == t.device(device).node) continue;
         add(all, l, l.a == device);
-        if (is_scale_up(l.kind) && !to_host) add(fabric, l, l.a == device);
+        if (!is_scale_up(l.kind) || to_host) continue;
+        add(fabric, l, l.a == device);
+        switched |= end.kind != DeviceKind::kGpu;
+        if (used.contains(t.other_end(id, device))) reached.insert(t.other_end(id, device));
       }
-      Cut& cut = cuts.emplace_back(several || fabric.out.value() == 0 ? all : fabric);
+      const bool all_reached = switched || reached.size() + 1 >= used.size();
+      Cut& cut = cuts.emplace_back(several || !all_reached ? all : fabric);
       count(cut, r);
       cut.senders = 1;
     }
