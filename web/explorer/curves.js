@@ -5,7 +5,7 @@
   const height = 420, left = 64, top = 16, bottom = 40;
   // On a phone the plot is as wide as the screen, and labels name algorithms only.
   let narrow = false, width = 900, right = 200;
-  const fit = () => { narrow = innerWidth < 620; [width, right] = narrow ? [Math.max(innerWidth - 40, 300), 104] : [900, 200]; };
+  const fit = () => { narrow = innerWidth < 620; [width, right] = narrow ? [Math.max(innerWidth - 40, 300), 126] : [900, 200]; };
   const log = Math.log10;
   let answer = null, scale = null;
   // `guess`: GB/s by size. While `hidden`, neither curves nor dots are shown.

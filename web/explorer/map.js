@@ -59,17 +59,27 @@
       for (let i = 0; i < sizeOf(0, index); ++i)
         c.fillRect(x + gap + (i % l.columns) * each + each * 0.12, y + gap + Math.floor(i / l.columns) * each + each * 0.12, each * 0.76, each * 0.76);
     }
-    if (unlike) {  // a second cue besides the colour
-      c.strokeStyle = colours.fault;
-      c.lineWidth = Math.max(1.5, w / 30);
-      c.setLineDash([]);
-      c.beginPath();
-      c.moveTo(x + gap, y + gap);
-      c.lineTo(x + w - gap, y + h - gap);
-      c.moveTo(x + w - gap, y + gap);
-      c.lineTo(x + gap, y + h - gap);
-      c.stroke();
-    }
+    if (unlike) drawUnlike(c, x + gap / 2, y + gap / 2, w - gap, h - gap);
+  };
+  // A second cue besides the frame's colour: a small node is crossed, a large one in its corner, as most of it works.
+  const drawUnlike = (c, x, y, w, h) => {
+    const side = w > 60 ? Math.min(w / 8, 28) : Math.min(w, h), left = x + w - side, width = Math.max(1.5, Math.min(w / 30, 4));
+    c.strokeStyle = colours.fault;
+    c.lineWidth = width;
+    c.setLineDash([]);
+    c.strokeRect(x, y, w, h);
+    c.beginPath();
+    c.moveTo(left + width, y + width);
+    c.lineTo(left + side - width, y + side - width);
+    c.moveTo(left + side - width, y + width);
+    c.lineTo(left + width, y + side - width);
+    c.stroke();
+    if (w < 200) return;
+    c.fillStyle = colours.fault;
+    c.font = `600 ${Math.round(devicePixelRatio * 13)}px system-ui, sans-serif`;
+    c.textAlign = "right";
+    c.fillText("not all of it works as in the others", left - width, y + side * 0.7);
+    c.textAlign = "left";
   };
   const anyOdd = (l, index) => {
     if (!odd.size) return false;

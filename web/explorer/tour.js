@@ -9,6 +9,7 @@ const tour = (() => {
   const drawGuess = () => { $("tour-said").textContent = `${three(value())} ${steps[at].unit}`; };
   page.hooks.link.push((all) => { if (at >= 0) all.set("tour", at + 1); });
   page.hooks.draw.push((data) => { computed = data; drawFigure(); });
+  addEventListener("resize", () => drawFigure());
 
   // The step's own figure, where no view is it.
   const drawFigure = () => {

@@ -1,3 +1,4 @@
+#include <map>
 #include <set>
 
 #include "apps/cli/commands.h"
@@ -12,13 +13,27 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); });
 }
 
+// The commands of a command.
+std::string names_of(const CLI::App& app) {
+  std::string text;
+  for (const CLI::App* sub : commands_of(app)) text += (text.empty() ? "" : " ") + sub->get_name();
+  return text;
+}
+
+// The options of a command and of its commands by their long names, each name once.
+std::map<std::string, const CLI::Option*> options_of(const CLI::App& app) {
+  std::map<std::string, const CLI::Option*> options;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) options.emplace(name, option);
+  for (const CLI::App* sub : commands_of(app)) options.merge(options_of(*sub));
+  return options;
+}
+
 // A command's options, and the commands that it has.
 std::string words(const CLI::App& app) {
   std::string text;
-  for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) text += (text.empty() ? "--" : " --") + name;
-  for (const CLI::App* sub : commands_of(app)) text += " " + sub->get_name();
-  return text;
+  for (const auto& [name, option] : options_of(app)) text += "--" + name + " ";
+  return text + names_of(app);
 }
 
 // The values that options and arguments take, each list with spaces between.
@@ -121,11 +136,11 @@ std::string zsh_script(const CLI::App& app) {
   for (const CLI::App* sub : commands_of(app)) {
     commands += fmt::format("    '{}:{}'\n", sub->get_name(), brief(sub->get_description()));
     std::string options;
-    for (const CLI::Option* option : sub->get_options())
-      for (const std::string& name : option->get_lnames())
-        options += fmt::format(" '--{}[{}]{}'", name, brief(option->get_description()),
-                               option->get_items_expected_max() > 0 ? zsh_value(values_of(v, name)) : "");
-    const std::string first = arguments_of(v, sub->get_name());
+    for (const auto& [name, option] : options_of(*sub))
+      options += fmt::format(" '--{}[{}]{}'", name, brief(option->get_description()),
+                             option->get_items_expected_max() > 0 ? zsh_value(values_of(v, name)) : "");
+    std::string first = arguments_of(v, sub->get_name());
+    if (first.empty()) first = names_of(*sub);
     cases += fmt::format("    {}) _arguments{}{} '*:argument:_files' ;;\n", sub->get_name(), options,
                          first.empty() ? "" : fmt::format(" '1{}'", zsh_value(first)));
   }
@@ -156,15 +171,15 @@ std::string fish_script(const CLI::App& app) {
   for (const CLI::App* sub : commands_of(app)) {
     text += fmt::format("complete -c weft -n __fish_use_subcommand -f -a {} -d '{}'\n", sub->get_name(),
                         brief(sub->get_description()));
-    if (const std::string first = arguments_of(v, sub->get_name()); !first.empty())
-      text += fmt::format("complete -c weft -n '__fish_seen_subcommand_from {}' -a '{}'\n", sub->get_name(), first);
-    for (const CLI::Option* option : sub->get_options())
-      for (const std::string& name : option->get_lnames()) {
-        const std::string list = values_of(v, name);
-        text += fmt::format("complete -c weft -n '__fish_seen_subcommand_from {}' -l {}{}{} -d '{}'\n", sub->get_name(),
-                            name, option->get_items_expected_max() > 0 ? " -r" : "",
-                            list.empty() ? "" : fmt::format(" -a '{}'", list), brief(option->get_description()));
-      }
+    for (const std::string& first : {arguments_of(v, sub->get_name()), names_of(*sub)})
+      if (!first.empty())
+        text += fmt::format("complete -c weft -n '__fish_seen_subcommand_from {}' -a '{}'\n", sub->get_name(), first);
+    for (const auto& [name, option] : options_of(*sub)) {
+      const std::string list = values_of(v, name);
+      text += fmt::format("complete -c weft -n '__fish_seen_subcommand_from {}' -l {}{}{} -d '{}'\n", sub->get_name(),
+                          name, option->get_items_expected_max() > 0 ? " -r" : "",
+                          list.empty() ? "" : fmt::format(" -a '{}'", list), brief(option->get_description()));
+    }
   }
   return text;
 }

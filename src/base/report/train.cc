@@ -30,8 +30,8 @@ std::string in_a_sentence(const TrainReport& report) {
   double need = 0;
   for (const auto& [name, bytes] : row.memory) need += bytes;
   std::string sentence = fmt::format(
-      "{} on {} GPUs of {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} of {:.0f} GiB{}; {:.0f} % "
-      "computes, the largest loss is {}.",
+      "{} on {} GPUs of {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} of {:.0f} GiB{}; {:.0f} % of "
+      "the step computes, the largest loss is {}.",
       report.model, report.gpus, report.machine, format_duration(Duration::seconds(row.seconds)), 100 * row.mfu,
       row.tokens_per_gpu, need / kGiB, row.capacity / kGiB,
       !row.fits            ? " (does not fit)"

@@ -19,6 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kExamineEvery{20};
+constexpr int kLooks = 256;         // without an event, before a thread that waits sleeps
+constexpr int kShortestSleep = 1;   // ms: of a thread that waits for an answer
 constexpr int kLongestSleep = 100;  // ms: the thread then finds what it was not notified of
 
 // A card: how many bytes follow each other: the worker's address, then per piece of memory where it begins and its key.
@@ -87,6 +89,8 @@ class Memory final : public RemoteMemory {
   Status check(const char* what, ucs_status_t status) const;
   // Until UCX has done what it was asked for; `peer` -1: nobody in particular. Requires: locked.
   Status finish(const char* what, void* request, Rank peer);
+  // Progresses until nothing is to be done and the next event will be notified. Requires: locked.
+  void settle();
   Status examine(Rank peer) const;
   void run(const std::stop_token& stopped);
 
@@ -165,17 +169,34 @@ Status Memory::finish(const char* what, void* request, Rank peer) {
   if (UCS_PTR_IS_ERR(request)) return check(what, UCS_PTR_STATUS(request));
   auto examined = Clock::now();
   ucs_status_t status = UCS_INPROGRESS;
-  for (int looks = 0; (status = ucp().request_check_status(request)) == UCS_INPROGRESS; ++looks) {
-    constexpr int kYieldEvery = 64;  // the peer's thread may need this core
-    if (ucp().worker_progress(worker_.get()) != 0) continue;
-    if (looks % kYieldEvery != 0) continue;
-    std::this_thread::yield();
+  for (int looks = 1; (status = ucp().request_check_status(request)) == UCS_INPROGRESS; ++looks) {
+    if (ucp().worker_progress(worker_.get()) != 0) {
+      looks = 0;
+      continue;
+    }
+    if (looks < kLooks) continue;
+    // The peer's thread may need this core. A thread that yields is behind all that spin; one that sleeps is woken
+    // before them.
+    if (ucp().worker_arm(worker_.get()) == UCS_OK) {
+      pollfd watched{worker_.event_descriptor(), POLLIN, 0};
+      poll(&watched, 1, kShortestSleep);
+    }
     if (Clock::now() - examined < kExamineEvery) continue;
     examined = Clock::now();
     WEFT_CHECK(examine(peer));  // the request stays with UCX: this process is about to end
   }
   ucp().request_free(request);
+  settle();
   return check(what, status);
+}
+
+// Progress by one thread takes events for which the other sleeps: without arming anew that thread would sleep on while
+// a peer waits for its answer.
+void Memory::settle() {
+  do {
+    while (ucp().worker_progress(worker_.get()) != 0) {
+    }
+  } while (ucp().worker_arm(worker_.get()) == UCS_ERR_BUSY);
 }
 
 Status Memory::put(Rank r, int piece, Bytes offset, std::span<const std::byte> from) {
@@ -219,14 +240,10 @@ Status Memory::fence() {
 void Memory::run(const std::stop_token& stopped) {
   const int events = worker_.event_descriptor();
   while (!stopped.stop_requested()) {
-    bool idle = false;
     {
       const std::lock_guard guard(mutex_);
-      while (ucp().worker_progress(worker_.get()) != 0) {
-      }
-      idle = ucp().worker_arm(worker_.get()) == UCS_OK;
+      settle();
     }
-    if (!idle) continue;
     pollfd watched[2] = {{events, POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     poll(watched, 2, kLongestSleep);
   }

@@ -1,6 +1,7 @@
 #include "plan/cost/limit.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -43,24 +44,32 @@ class Parts {
     return true;
   }
 
-  // Every GPU for itself. Its scale-up links reach other GPUs of its node; where it has none of those, or the job has
-  // several nodes, it also sends over PCIe, and to the NICs of its CPU.
+  // Every GPU for itself. Its scale-up links reach other GPUs of its node; where they do not reach them all, or the job
+  // has several nodes, it also sends over PCIe, and to the NICs of its CPU.
   std::vector<Cut> gpus() const {
     const topology::Topology& t = machine_.topology();
     const bool several = machine_.nodes(task_.ranks) > 1, alone = one_per_node();
+    std::set<topology::DeviceId> used;
+    for (Rank r = 0; r < task_.ranks; ++r) used.insert(machine_.device(r));
     std::vector<Cut> cuts;
     for (Rank r = 0; r < task_.ranks; ++r) {
       const topology::DeviceId device = machine_.device(r);
       Cut all, fabric;
+      std::set<topology::DeviceId> reached;  // ranks' GPUs that its own scale-up links end at
+      bool switched = false;
       for (const topology::LinkId id : t.links_of(device)) {
         const topology::Link& l = t.link(id);
         const topology::Device& end = t.device(t.other_end(id, device));
         const bool to_host = end.kind == DeviceKind::kCpu;
         if (alone && is_scale_up(l.kind) && !to_host && end.node == t.device(device).node) continue;
         add(all, l, l.a == device);
-        if (is_scale_up(l.kind) && !to_host) add(fabric, l, l.a == device);
+        if (!is_scale_up(l.kind) || to_host) continue;
+        add(fabric, l, l.a == device);
+        switched |= end.kind != DeviceKind::kGpu;
+        if (used.contains(t.other_end(id, device))) reached.insert(t.other_end(id, device));
       }
-      Cut& cut = cuts.emplace_back(several || fabric.out.value() == 0 ? all : fabric);
+      const bool all_reached = switched || reached.size() + 1 >= used.size();
+      Cut& cut = cuts.emplace_back(several || !all_reached ? all : fabric);
       count(cut, r);
       cut.senders = 1;
     }
@@ -68,6 +77,32 @@ class Parts {
     std::iota(each.begin(), each.end(), 0);
     count_routes(each, cuts);
     return cuts;
+  }
+
+  // The PCIe ports of GPUs that ranks share by MIG: what passes between two instances of one GPU passes its port, too.
+  struct Shared {
+    std::vector<Rank> ranks;
+    Cut port;
+  };
+  std::vector<Shared> shared_ports() const {
+    const topology::Topology& t = machine_.topology();
+    std::map<topology::DeviceId, Shared> ports;
+    for (Rank r = 0; r < task_.ranks; ++r) {
+      const topology::DeviceId device = machine_.device(r);
+      const auto links = t.links_of(device);
+      if (links.size() != 1 || t.link(links[0]).kind != topology::LinkKind::kPcie) continue;
+      ports[t.other_end(links[0], device)].ranks.push_back(r);
+    }
+    std::vector<Shared> found;
+    for (auto& [port, shared] : ports) {
+      constexpr std::size_t kWithin = 2;  // hops: to the port and back
+      if (shared.ranks.size() < 2 || machine_.path(shared.ranks[0], shared.ranks[1]).hops.size() <= kWithin) continue;
+      for (const topology::LinkId id : t.links_of(port))
+        if (t.device(t.other_end(id, port)).kind != DeviceKind::kGpu)
+          add(shared.port, t.link(id), t.link(id).a == port);
+      found.push_back(std::move(shared));
+    }
+    return found;
   }
 
   // Devices that links join without network switches of that tier or a higher one: from 1, the leaves. Nothing where
@@ -159,6 +194,31 @@ void limit_by(Limit& limit, std::span<const Cut> cuts, const schedule::Task& tas
   }
 }
 
+// A shared port carries all that its ranks send, and all that they receive; and an all_reduce's 2 (ranks - 1) messages
+// cross some port each.
+void limit_shared_ports(Limit& limit, const Parts& parts, const schedule::Task& task, double bytes) {
+  const std::vector<Parts::Shared> ports = parts.shared_ports();
+  if (ports.empty()) return;
+  const std::vector<Cut> each = parts.gpus();
+  BytesPerSecond sum;
+  std::size_t ranks = 0;
+  for (const Parts::Shared& port : ports) {
+    Crossing all;
+    for (const Rank r : port.ranks) {
+      const Crossing one = crossing(task.collective, task.ranks, each[static_cast<std::size_t>(r)], bytes);
+      all.out += one.out, all.in += one.in;
+    }
+    const std::string name = fmt::format("GPU port {} of {} instances", format_rate(port.port.out), port.ranks.size());
+    tighten(limit, Duration::seconds(all.out / port.port.out.value()), name);
+    tighten(limit, Duration::seconds(all.in / port.port.in.value()), name);
+    sum = sum + port.port.out;
+    ranks += port.ranks.size();
+  }
+  if (task.collective == Collective::kAllReduce && ranks == static_cast<std::size_t>(task.ranks))
+    tighten(limit, Duration::seconds(2 * static_cast<double>(task.ranks - 1) * bytes / sum.value()),
+            fmt::format("GPU port {} of {} instances", format_rate(ports[0].port.out), ports[0].ranks.size()));
+}
+
 void limit_gpus(Limit& limit, const MachineView& machine, const schedule::Task& task, double bytes) {
   Parts parts(machine, task);
   const bool network_sums = topology::switches_sum(machine.topology(), DeviceKind::kNetworkSwitch),
@@ -168,6 +228,7 @@ void limit_gpus(Limit& limit, const MachineView& machine, const schedule::Task& 
     if (machine.ranks_per_node(task.ranks) > 1 || alone)
       limit_by(limit, parts.gpus(), task, bytes, network_sums || (nvlink_sums && !alone), "GPU port",
                "slowest GPU port");
+    limit_shared_ports(limit, parts, task, bytes);
     for (int tier = 1; tier <= parts.highest(); ++tier)
       limit_by(limit, parts.below(tier), task, bytes, network_sums,
                tier == 1   ? "node's NICs"

@@ -42,6 +42,22 @@ TEST(Limit, OfOneRankPerNodeIsTheGpusPciePort) {
   EXPECT_NEAR(found.time.us(), 1597.4, 0.5);
 }
 
+TEST(Limit, OfInstancesOfAGpuIsWhatTheyAllSendThroughItsPort) {
+  // Four halves of two H100s make 2 * 3 messages of 64 MiB, each through one of two PCIe ports at 63.0 GB/s.
+  const Limit found = limit_on("dgx-h100:mig=2,gpus=4", Collective::kAllReduce, 64 << 20);
+  EXPECT_EQ(found.resource, "GPU port 63.0 GB/s of 2 instances");
+  EXPECT_NEAR(found.time.us(), 3195, 3);
+  // A broadcast comes once into every instance: 2 * 64 MiB through the port without the root.
+  EXPECT_NEAR(limit_on("dgx-h100:mig=2,gpus=4", Collective::kBroadcast, 64 << 20).time.us(), 2130, 2);
+}
+
+TEST(Limit, OfGpusThatLinksJoinInPairsCountsPcieToo) {
+  // A bridge joins two and two of four GPUs, the others meet over PCIe: 1.5 * 64 MiB through 56.3 + 31.5 GB/s.
+  const Limit found = limit_on("pcie-4x3090", Collective::kAllReduce, 64 << 20);
+  EXPECT_EQ(found.resource, "GPU port 87.8 GB/s");
+  EXPECT_NEAR(found.time.us(), 1147, 2);
+}
+
 TEST(Limit, OfAGatherIsWhatTheRootsNodeTakesIn) {
   // 56 of 64 parts come through the root's node's NICs: 56 MiB / 400 GB/s. But the root's own ports take 63 of 64
   // parts: NVLink 450 GB/s and PCIe 5 x16 63 GB/s, which is less time.
