@@ -97,11 +97,11 @@ TEST_F(Record, NvlinksOfHwlocsMatrixAreRead) {
     </object>
   </object>
   <distances2hetero nbobjs="6" kind="25" name="NVLinkBandwidth">
-    <indexes length="36">OSDev:17 OSDev:18 OSDev:19 PCIDev:10 </indexes>
+    <indexes length="37">OSDev:17 OSDev:18 OSDev:19 PCIDev:10 </indexes>
     <indexes length="20">PCIDev:11 Package:2 </indexes>
-    <u64values length="60">1000000 40000 0 0 0 40000 40000 1000000 0 0 0 40000 </u64values>
-    <u64values length="60">0 0 1000000 25000 25000 0 0 0 25000 1000000 0 0 </u64values>
-    <u64values length="60">0 0 25000 0 1000000 0 40000 40000 0 0 0 1000000 </u64values>
+    <u64values length="52">1000000 40000 0 0 0 40000 40000 1000000 0 0 0 40000 </u64values>
+    <u64values length="48">0 0 1000000 25000 25000 0 0 0 25000 1000000 0 0 </u64values>
+    <u64values length="48">0 0 25000 0 1000000 0 40000 40000 0 0 0 1000000 </u64values>
   </distances2hetero>
 </topology>)");
   const auto found = read_recorded(folder_ / "nv.xml");
