@@ -64,6 +64,7 @@ CALLS = {
         "send": dict(x=X, to=0, tag=2, wait=True, timeout=0.01),
         "receive": dict(out=np.ones(4), source=0, tag=1, wait=True, timeout=0.01),
         "split": dict(color=0, key=0),
+        "active": dict(ranks=[0]),
         "shrink": {},
         "grow": dict(id="", size=1),
         "agree": dict(flag=True),

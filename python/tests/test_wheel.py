@@ -41,8 +41,8 @@ def run(*command, folder):
     return done.stdout
 
 
-def test_the_wheel_is_less_than_10_megabytes_and_names_the_glibc_that_it_needs():
-    assert os.path.getsize(WHEEL) < 10e6  # 9.13 MB; of libweftcomm.so, 7.8 MB, some 1.3 MB are libcrypto, 0.65 MB the core of the explorer
+def test_the_wheel_is_less_than_12_megabytes_and_names_the_glibc_that_it_needs():
+    assert os.path.getsize(WHEEL) < 12e6  # 10.9 MB on 2026-11-27: libweftcomm.so 9.5 (some 1.3 of libcrypto), readers of packed text and YAML 0.6
     assert re.search(r"-manylinux_2_\d+_\w+\.whl$", WHEEL), WHEEL
 
 

@@ -51,6 +51,12 @@ class Backend final : public Collectives {
     const std::lock_guard guard(channels_mutex_);
     for (auto& [key, channel] : channels_) channel->abort();
   }
+  void end_channels() override {
+    constexpr std::chrono::seconds kGrace{1};
+    const std::lock_guard guard(channels_mutex_);
+    for (auto& [key, channel] : channels_) channel->close(kGrace);
+    if (any_source_) any_source_->close();
+  }
   bool supportsShrinking() const override { return true; }
   // Makes a group of the ranks that still live and call this.
   c10::intrusive_ptr<c10d::Backend> shrink(const std::vector<std::int64_t>& excluded, int,

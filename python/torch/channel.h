@@ -117,6 +117,11 @@ class ChannelThread {
     const std::unique_lock guard(mutex_, std::try_to_lock);
     return use(guard.owns_lock() ? channel() : Result<Channel*>(nullptr));
   }
+  // Ends the thread; what it still sends after `grace` is given up.
+  void close(std::chrono::milliseconds grace) {
+    if (!queue_.start([](Communicator&) -> Status { return {}; }).wait_for(grace)) abort();
+    queue_.close();
+  }
   void abort() {
     if (opened_.load(std::memory_order_acquire)) channel_->communicator().abort();
   }

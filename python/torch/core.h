@@ -49,7 +49,10 @@ class Core : public c10d::Backend {
       if (!use.owns_lock()) use.lock();
       lane->close();
     }
+    for (const auto& known : all_) known.first->end_channels();
   }
+  // Ends the threads that messages of this group have beside its lane.
+  virtual void end_channels() {}
 
   // A group of this process whose calls are weft's.
   struct Carried {

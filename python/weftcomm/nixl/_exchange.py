@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -62,7 +62,7 @@ class _TorchStore:
         if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
             raise bindings.nixlInvalidParamError(f"NIXL_TCPSTORE_ENDPOINT must be host:port, not {endpoint}")
         try:
-            from torch.distributed import TCPStore
+            from torch.distributed import TCPStore  # type: ignore[import-not-found, unused-ignore]
         except ImportError as error:
             raise bindings.nixlNotSupportedError("NIXL_TCPSTORE_ENDPOINT: torch is not installed") from error
         self._wait = _milliseconds("NIXL_TCPSTORE_OP_TIMEOUT_MS", 5000)
@@ -82,7 +82,7 @@ class _TorchStore:
             time.sleep(0.01)
         return bytes(self._store.get(f"nixl/agents{key}"))
 
-    def forget(self, keys: set[str]) -> None:
+    def forget(self, keys: Iterable[str]) -> None:
         for key in keys:
             self._store.delete_key(f"nixl/agents{key}")
 

@@ -144,6 +144,15 @@ Status settle_size(BenchSpec& spec) {
   return {};
 }
 
+// A message is a whole number of elements per part: says where that is not the size that was asked for.
+void say_rounded(const BenchSpec& spec, Rank ranks) {
+  if (spec.only.empty() || spec.collective == Collective::kBarrier || schedule::routed(spec.collective)) return;
+  const auto asked = parse_message("--bytes", spec.only);
+  if (!asked) return;
+  const schedule::Task task = schedule::task_of(spec.collective, ranks, ranks, *asked, spec.type);
+  print_rounded(*asked, task, spec.type_name);
+}
+
 // Kernels of their own carry dispatch and combine between GPUs.
 Status settle_experts(BenchSpec& spec, Machine& machine) {
   if (!machine.simulated || !cost::by_expert_kernels(*machine.view, spec.collective)) return {};
@@ -179,6 +188,8 @@ Result<int> run(BenchSpec& spec) {
   }
   WEFT_CHECK(settle_ranks(spec, machine, counts));
   WEFT_CHECK(settle_experts(spec, machine));
+  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
+  say_rounded(spec, ranks);
   return machine.simulated ? bench_simulated(spec, machine) : bench_here(spec, machine);
 }
 

@@ -30,6 +30,13 @@ int report_error(const Error& error) {
   return error.blame == Blame::kInput ? kBadInput : kBadAnswer;
 }
 
+void print_rounded(Bytes asked, const schedule::Task& task, std::string_view type) {
+  const Bytes moved = task.elements * task.element_bytes;
+  if (moved != asked)
+    fmt::print(stderr, "weft: --bytes {}: {} B are moved, {} of {}, the same number for every part\n", asked, moved,
+               task.elements, shown(type));
+}
+
 // An option that changes nothing is not left without a word.
 void say_what_has_no_effect(const std::string& on, const topology::Topology& topology) {
   using topology::DeviceKind;

@@ -10,6 +10,7 @@
 #include "plan/protocol/capabilities.h"
 #include "plan/schedule/element.h"
 #include "plan/schedule/lower/lower.h"
+#include "plan/schedule/lower/plan.h"
 #include "weft/types.h"
 
 namespace weft::cli {
@@ -20,6 +21,8 @@ inline constexpr int kBadInput = 2;   // usage or input
 
 // Prints the error on one line to stderr; the exit code that fits its blame.
 int report_error(const Error& error);
+// On stderr, where the task moves another size than was asked for: "weft: --bytes 5: 4 B, …".
+void print_rounded(Bytes asked, const schedule::Task& task, std::string_view type);
 
 // A command that main offers. `add` declares its options; its run() is called if it was chosen.
 struct Command {

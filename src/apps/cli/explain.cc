@@ -195,6 +195,7 @@ Result<Asked> ask(Spec& spec) {
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
   const Rank per_node = machine.simulated ? machine.view->ranks_per_node(ranks) : ranks;
   schedule::Task task = task_of(collective, ranks, per_node, bytes, type);
+  if (collective != Collective::kBarrier && !schedule::routed(collective)) print_rounded(bytes, task, spec.type);
   if (schedule::routed(collective)) {
     WEFT_TRY(const auto tokens, tokens_of(spec.experts));
     if (tokens.size() != 1)

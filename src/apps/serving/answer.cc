@@ -109,7 +109,8 @@ Status check_load(const Words& words) {
     return bad_input("--price {}: of a GPU-hour, not below 0", words.price);
   if (!(words.restart >= 0) || !std::isfinite(words.restart))
     return bad_input("--restart {}: seconds, not below 0", words.restart);
-  if (words.drafts < 0 || words.drafts > 64) return bad_input("--drafts {}: 0 to 64 tokens", words.drafts);
+  if (words.drafts < 0 || words.drafts > 64)
+    return bad_input("--drafts {}: 0 to 64 tokens that are drafted before each is checked", words.drafts);
   if (!(words.accept >= 0 && words.accept <= 1))
     return bad_input("--accept {}: a probability from 0 to 1", words.accept);
   if (words.replicas < 1) return bad_input("--replicas {}: a number from 1", words.replicas);

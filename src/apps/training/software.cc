@@ -84,6 +84,9 @@ Result<Release> parse_release(std::string_view text) {
   WEFT_TRY(const std::int64_t year, parse_integer("--software: year", date.substr(0, dot), 0, 2100));
   release.year = static_cast<int>(year < 100 ? 2000 + year : year);
   if (release.year < 2017) return bad_input("--software {}: a year from 2017 (the transformer's) on", shown(text));
+  constexpr int kLast = 2026;  // of the releases that data/training/levels.json was fitted to
+  if (release.year > kLast)
+    return bad_input("--software {}: measured steps are known up to {}, the nearest year", shown(text), kLast);
   if (dot == std::string_view::npos) return release;
   const std::string_view rest = date.substr(dot + 1);
   WEFT_TRY(const std::int64_t month, parse_integer("--software: month", rest.substr(0, rest.find('.')), 1, 12));

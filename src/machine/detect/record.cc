@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/text_file.h"
 #include "base/xml_file.h"
+#include "machine/detect/hwloc_nvlinks.h"
 
 namespace weft::topology {
 namespace {
@@ -60,13 +61,17 @@ std::string as_version_2(std::string text) {
   return text;
 }
 
-Result<Topology> read_hwloc(const fs::path& file, const HostFacts& facts) {
+Result<Topology> read_hwloc(const fs::path& file, HostFacts facts) {
   WEFT_TRY(std::string text, read_text_file(file));
   const std::string name = file.filename().string();
   // hwloc says only that it failed; where the XML is none, this names the line.
   WEFT_TRY(const XmlFile xml, XmlFile::parse(name, text));
   if (std::string_view(xml.root().name()) != "topology")
     return bad_input("{}: <{}> where hwloc's <topology> is expected", xml.where(xml.root()), xml.root().name());
+  if (facts.gpus.empty()) {
+    WEFT_TRY(const Catalog catalog, Catalog::shipped());
+    facts.gpus = nvlinks_of(xml, catalog);
+  }
   // hwloc 2 reads the files of 1.x and 2.x; its own error names no version.
   const std::string version = xml.root().attribute("version").value();
   const int major = version.empty() ? 1 : number_at(version, 0);

@@ -70,6 +70,50 @@ TEST_F(Record, WhatIsNoRecordSaysSo) {
   EXPECT_FALSE(host_facts_from_json("f", "{}"));
 }
 
+// Two P100 with two links between them and two each to their CPU, a V100 with one link to each of two NVSwitches.
+TEST_F(Record, NvlinksOfHwlocsMatrixAreRead) {
+  write("nv.xml", R"(<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+  <object type="Machine" os_index="0" cpuset="0x1" complete_cpuset="0x1" allowed_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" allowed_nodeset="0x1" gp_index="1">
+    <object type="Package" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="2">
+      <object type="NUMANode" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="3" local_memory="1024"/>
+      <object type="Core" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="4">
+        <object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="5"/>
+      </object>
+    </object>
+    <object type="Bridge" gp_index="6" bridge_type="0-1" depth="0" bridge_pci="0000:[00-09]">
+      <object type="PCIDev" gp_index="7" pci_busid="0000:03:00.0" pci_type="0302 [10de:15f9] [0000:0000] a1" pci_link_speed="15">
+        <object type="OSDev" gp_index="17" name="nvml0" osdev_type="1"/>
+      </object>
+      <object type="PCIDev" gp_index="8" pci_busid="0000:04:00.0" pci_type="0302 [10de:15f9] [0000:0000] a1" pci_link_speed="15">
+        <object type="OSDev" gp_index="18" name="nvml1" osdev_type="1"/>
+      </object>
+      <object type="PCIDev" gp_index="9" pci_busid="0000:05:00.0" pci_type="0302 [10de:1db8] [0000:0000] a1" pci_link_speed="15">
+        <object type="OSDev" gp_index="19" name="nvml2" osdev_type="1"/>
+      </object>
+      <object type="PCIDev" gp_index="10" pci_busid="0000:06:00.0" pci_type="0680 [10de:1ac2] [0000:0000] a1" pci_link_speed="1"/>
+      <object type="PCIDev" gp_index="11" pci_busid="0000:07:00.0" pci_type="0680 [10de:1ac2] [0000:0000] a1" pci_link_speed="1"/>
+    </object>
+  </object>
+  <distances2hetero nbobjs="6" kind="25" name="NVLinkBandwidth">
+    <indexes length="37">OSDev:17 OSDev:18 OSDev:19 PCIDev:10 </indexes>
+    <indexes length="20">PCIDev:11 Package:2 </indexes>
+    <u64values length="52">1000000 40000 0 0 0 40000 40000 1000000 0 0 0 40000 </u64values>
+    <u64values length="48">0 0 1000000 25000 25000 0 0 0 25000 1000000 0 0 </u64values>
+    <u64values length="48">0 0 25000 0 1000000 0 40000 40000 0 0 0 1000000 </u64values>
+  </distances2hetero>
+</topology>)");
+  const auto found = read_recorded(folder_ / "nv.xml");
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_TRUE(*found);
+  std::vector<double> rates;
+  for (const Link& l : (*found)->links())
+    if (l.kind == LinkKind::kNvlink) rates.push_back(l.rate_ab.gb());
+  // Two links of 20 GB/s once, and two of 25 to the NVSwitches, which are one device here.
+  EXPECT_EQ(rates, (std::vector<double>{40, 50}));
+}
+
 TEST(Nvml, IsAbsentHereOrListsGpus) {
   for (const HostFacts::Gpu& gpu : read_nvml()) EXPECT_EQ(gpu.bus_id.size(), 12u);
 }

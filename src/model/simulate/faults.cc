@@ -136,7 +136,8 @@ class Faults {
     WEFT_TRY(const auto rank, parse_integer("--fault " + fault + ": rank", place, 0, 1 << 30));
     constexpr Unit kTimes[] = {{"x", 1}};
     const auto times = how.starts_with("slow:") ? number_with(how.substr(5), kTimes) : std::nullopt;
-    if (!times || *times < 1) return bad_input("--fault {}: expected slow:2x", fault);
+    if (!times || *times < 1)
+      return bad_input("--fault {}: slow:2x is expected, how many times as long the rank computes, 1 or more", fault);
     disturbances_.slow.push_back({static_cast<Rank>(rank), *times});
     return {};
   }
