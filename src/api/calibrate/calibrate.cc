@@ -179,25 +179,6 @@ Rates typical() {
 
 namespace {
 
-nlohmann::json to_json(const Rates& r) {
-  return {{"schema", "weft.rates/2"},
-          {"core_GBps", r.core.gb()},
-          {"shared_GBps", r.shared.gb()},
-          {"memory_GBps", r.memory.gb()},
-          {"core_to_core_ns", r.core_to_core.ns()},
-          {"plain_slots_GBps", r.plain_slots.gb()},
-          {"streamed_slots_GBps", r.streamed_slots.gb()},
-          {"tcp_us", r.tcp.us()},
-          {"tcp_connection_GBps", r.tcp_connection.gb()},
-          {"ucx_us", r.ucx.us()},
-          {"ucx_connection_GBps", r.ucx_connection.gb()},
-          {"ucx_across_us", r.ucx_across.us()},
-          {"ucx_across_connection_GBps", r.ucx_across_connection.gb()},
-          {"own_cache_bytes", r.own_cache},
-          {"shared_cache_bytes", r.shared_cache},
-          {"source", r.source}};
-}
-
 Result<Rates> from_json(const std::string& where, const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
@@ -228,7 +209,17 @@ Result<Rates> from_json(const std::string& where, const std::string& text) {
 
 }  // namespace
 
-std::string to_text(const Rates& r) { return to_json(r).dump(); }
+// Not by way of a json object: where memory ends, its destructor ends the process.
+std::string to_text(const Rates& r) {
+  return fmt::format(
+      R"({{"schema":"weft.rates/2","core_GBps":{},"shared_GBps":{},"memory_GBps":{},"core_to_core_ns":{},)"
+      R"("plain_slots_GBps":{},"streamed_slots_GBps":{},"tcp_us":{},"tcp_connection_GBps":{},"ucx_us":{},)"
+      R"("ucx_connection_GBps":{},"ucx_across_us":{},"ucx_across_connection_GBps":{},"own_cache_bytes":{},)"
+      R"("shared_cache_bytes":{},"source":{}}})",
+      r.core.gb(), r.shared.gb(), r.memory.gb(), r.core_to_core.ns(), r.plain_slots.gb(), r.streamed_slots.gb(),
+      r.tcp.us(), r.tcp_connection.gb(), r.ucx.us(), r.ucx_connection.gb(), r.ucx_across.us(),
+      r.ucx_across_connection.gb(), r.own_cache, r.shared_cache, nlohmann::json(r.source).dump());
+}
 Result<Rates> from_text(const std::string& text) { return from_json("WEFT_RATES", text); }
 
 }  // namespace weft::calibrate
