@@ -82,6 +82,8 @@ class Program {
 std::string live(Communicator& job, int poor_from, std::size_t bytes) {
   const bool poor = job.rank() == kPoor;
   Program program(job);
+  // All have connected then; the poor one may be ahead.
+  if (const Status met = job.barrier(); !met) return met.error().ranks == std::vector{kPoor} ? "" : met.error().message;
   const auto begin = Clock::now();
   Status last;
   int number = 0;

@@ -47,7 +47,10 @@ Result<calibrate::Rates> share_rates(exec::Executor& executor, const calibrate::
       return !lane.reads(bytes_of_length(), sizeof length) && !lane.reads(bytes_of_text(), bytes);
     }));
   }
-  // Rank 0, too: text holds fewer digits, and all are to choose alike.
+  // What this machine has kept was read from such text: the groups of a job share rates that are not read again, which
+  // takes memory that must not end.
+  if (text == calibrate::to_text(own)) return own;
+  // Text holds fewer digits, and all are to choose alike.
   auto rates = calibrate::from_text(text);
   if (!rates) return failure(Code::kMismatch, Blame::kCommunicator, "rank 0's rates: {}", rates.error().message);
   return rates;
