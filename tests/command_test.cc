@@ -949,8 +949,6 @@ TEST(Reshard, IsCarriedOutHereAndSimulatedAndBadLayoutsAreOneLine) {
   EXPECT_EQ(weft(files + "--on dgx-h100 --check").code, 2);
 }
 
-// Of two nodes of two ranks: a class is the places of the active ranks where nodes have unequally many, else only how
-// many. 1: {1}, {1,1}, {2}, {2,2}; {1,2} and {2,1} with either place of the one.
 TEST(Bench, AnOperationAndARootAreForCollectivesThatHaveThem) {
   for (const std::string refused :
        {"broadcast --op max", "all_gather --op sum", "all_reduce --root 3", "barrier --root 0"}) {
@@ -961,6 +959,32 @@ TEST(Bench, AnOperationAndARootAreForCollectivesThatHaveThem) {
   EXPECT_EQ(weft("bench reduce --root 3 --op max --on dgx-h100 --bytes 1M").code, 0);
 }
 
+TEST(Bench, ASizeThatIsNoWholeNumberOfElementsIsSaid) {
+  for (const std::string command : {"bench", "explain"}) {
+    const auto odd = weft(command + " all_reduce --on dgx-h100 --bytes 5");
+    EXPECT_EQ(odd.code, 0) << odd.err;
+    EXPECT_NE(odd.err.find("--bytes 5: 4 B are moved"), std::string::npos) << command << ": " << odd.err;
+    EXPECT_EQ(weft(command + " all_reduce --on dgx-h100 --bytes 4").err, "") << command;
+  }
+}
+
+TEST(Train, AnOptionOfThePlanThatAnotherOneLeavesWithoutEffectIsRefusedWithBothNames) {
+  const std::string step = "train llama3-8b --on dgx-h100 ";
+  for (const auto& [options, without] : {std::pair<std::string, std::string>{"--schedule zb-1p", "--pp 1"},
+                                         {"--cp-by ring", "--cp 1"},
+                                         {"--dispatcher deepep", "--ep 1"},
+                                         {"--zero 3 --bucket 100", "--zero 3"}}) {
+    const auto done = weft(step + options);
+    EXPECT_EQ(done.code, 2) << options << done.out;
+    EXPECT_NE(done.err.find("has no effect with " + without), std::string::npos) << options << ": " << done.err;
+  }
+  const auto year = weft(step + "--zero 3 --software 2099");
+  EXPECT_EQ(year.code, 2);
+  EXPECT_NE(year.err.find("2026, the nearest year"), std::string::npos) << year.err;
+}
+
+// Of two nodes of two ranks: a class is the places of the active ranks where nodes have unequally many, else only how
+// many. 1: {1}, {1,1}, {2}, {2,2}; {1,2} and {2,1} with either place of the one.
 TEST(Verify, ProvesMasksOfActiveRanksByClass) {
   const Answer all = weft("verify all_reduce --ranks 4 --per-node 2 --active all --json -");
   ASSERT_EQ(all.code, 0) << all.err;

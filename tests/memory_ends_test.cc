@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Rank kRanks = 3, kPoor = 1;
 
-// What each rank calls, one after the other; the first error ends it.
+// A Program is the list of calls that each rank makes; its first error ends it.
 class Program {
  public:
   explicit Program(Communicator& job) : job_(&job) {}

@@ -13,30 +13,12 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.distributed.tensor import Replicate
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+from llama import Block, shard_layers
 
 WIDTH, LAYERS, HEADS, KV_HEADS, FFN, WORDS, LENGTH = 8192, int(os.environ.get("LAYERS", "80")), 64, 8, 28672, 128256, 8192
 TP, PP, PARTS = 8, 8, 8
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        head = WIDTH // HEADS
-        self.norm, self.norm2 = nn.RMSNorm(WIDTH), nn.RMSNorm(WIDTH)
-        self.q, self.k, self.v = (nn.Linear(WIDTH, n * head, bias=False) for n in (HEADS, KV_HEADS, KV_HEADS))
-        self.out = nn.Linear(WIDTH, WIDTH, bias=False)
-        self.gate, self.up = nn.Linear(WIDTH, FFN, bias=False), nn.Linear(WIDTH, FFN, bias=False)
-        self.down = nn.Linear(FFN, WIDTH, bias=False)
-
-    def forward(self, x):
-        b, t, _ = x.shape
-        y, head = self.norm(x), WIDTH // HEADS
-        q, k, v = (p(y).view(b, t, -1, head).transpose(1, 2) for p in (self.q, self.k, self.v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        x = x + self.out(y.transpose(1, 2).reshape(b, t, -1))
-        y = self.norm2(x)
-        return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
 
 class Stage(nn.Module):
@@ -45,7 +27,7 @@ class Stage(nn.Module):
     def __init__(self, place):
         super().__init__()
         self.embedding = nn.Embedding(WORDS, WIDTH) if place == 0 else None
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS // PP))
+        self.blocks = nn.ModuleList(Block(WIDTH, HEADS, KV_HEADS, FFN) for _ in range(LAYERS // PP))
         self.norm = nn.RMSNorm(WIDTH) if place == PP - 1 else None
         self.head = nn.Linear(WIDTH, WORDS, bias=False) if place == PP - 1 else None
 
@@ -67,11 +49,8 @@ mesh = init_device_mesh("cuda", shape, mesh_dim_names=("pp", "dp", "tp"))
 place = mesh["pp"].get_local_rank()
 with torch.device("meta"):
     model = Stage(place)
-columns, rows = ColwiseParallel(), RowwiseParallel()
+shard_layers(model.blocks, mesh["tp"])
 policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-for block in model.blocks:
-    parallelize_module(block, mesh["tp"], {"q": columns, "k": columns, "v": columns, "out": rows,
-                                           "gate": columns, "up": columns, "down": rows})  # fmt: skip
 if model.head is not None:
     parallelize_module(model, mesh["tp"], {"head": ColwiseParallel(output_layouts=Replicate())})
 for block in model.blocks:

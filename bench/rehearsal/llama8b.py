@@ -12,36 +12,18 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+from llama import Block, shard_layers
 
 WIDTH, LAYERS, HEADS, KV_HEADS, FFN, WORDS, LENGTH, TP = 4096, int(os.environ.get("LAYERS", "32")), 32, 8, 14336, 128256, 8192, 8
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        head = WIDTH // HEADS
-        self.norm, self.norm2 = nn.RMSNorm(WIDTH), nn.RMSNorm(WIDTH)
-        self.q, self.k, self.v = (nn.Linear(WIDTH, n * head, bias=False) for n in (HEADS, KV_HEADS, KV_HEADS))
-        self.out = nn.Linear(WIDTH, WIDTH, bias=False)
-        self.gate, self.up = nn.Linear(WIDTH, FFN, bias=False), nn.Linear(WIDTH, FFN, bias=False)
-        self.down = nn.Linear(FFN, WIDTH, bias=False)
-
-    def forward(self, x):
-        b, t, _ = x.shape
-        y, head = self.norm(x), WIDTH // HEADS
-        q, k, v = (p(y).view(b, t, -1, head).transpose(1, 2) for p in (self.q, self.k, self.v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-        x = x + self.out(y.transpose(1, 2).reshape(b, t, -1))
-        y = self.norm2(x)
-        return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
 
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.embedding = nn.Embedding(WORDS, WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
+        self.blocks = nn.ModuleList(Block(WIDTH, HEADS, KV_HEADS, FFN) for _ in range(LAYERS))
         self.norm, self.head = nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WORDS, bias=False)
 
     def forward(self, x):
@@ -56,10 +38,7 @@ torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 mesh = init_device_mesh("cuda", (dist.get_world_size() // TP, TP), mesh_dim_names=("dp", "tp"))
 with torch.device("meta"):
     model = Model()
-columns, rows = ColwiseParallel(), RowwiseParallel()
-for block in model.blocks:
-    parallelize_module(block, mesh["tp"], {"q": columns, "k": columns, "v": columns, "out": rows,
-                                           "gate": columns, "up": columns, "down": rows})  # fmt: skip
+shard_layers(model.blocks, mesh["tp"])
 parallelize_module(model, mesh["tp"], {"head": ColwiseParallel(output_layouts=Replicate())})
 policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 for block in model.blocks:

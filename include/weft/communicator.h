@@ -176,8 +176,8 @@ struct Agreement {
 // Thread: one at a time per communicator; different communicators are independent.
 // Memory: a rank may pass memory from allocate() or any other, whatever the other ranks pass. Repeated calls are
 // fastest where all ranks pass memory from allocate(), or none does (decision 0195).
-// Errors of every call: kNoResources: the process has no memory left; in the middle of an operation that breaks the
-// communicator, and the other ranks get kAborted with this rank.
+// Errors of calls that start operations or wait for them: kNoResources: the process has no memory left. The
+// communicator is broken then, and the other ranks get kAborted with this rank.
 class Communicator {
  public:
   // Joins the job that the environment describes: WEFT_RANK, WEFT_SIZE and WEFT_ID, as set by `weft run`. Returns when

@@ -47,10 +47,9 @@ Result<calibrate::Rates> share_rates(exec::Executor& executor, const calibrate::
       return !lane.reads(bytes_of_length(), sizeof length) && !lane.reads(bytes_of_text(), bytes);
     }));
   }
-  // What this machine has kept was read from such text: the groups of a job share rates that are not read again, which
-  // takes memory that must not end.
-  if (text == calibrate::to_text(own)) return own;
-  // Text holds fewer digits, and all are to choose alike.
+  // All ranks, rank 0 too, choose by the rates as they read from the text. Equal text needs no parser, whose JSON
+  // objects end the process where no memory is left.
+  if (text == calibrate::to_text(own)) return calibrate::as_read(own);
   auto rates = calibrate::from_text(text);
   if (!rates) return failure(Code::kMismatch, Blame::kCommunicator, "rank 0's rates: {}", rates.error().message);
   return rates;

@@ -125,7 +125,7 @@ Rates Cache::find_or(bool ucx, const std::function<Rates()>& measure) const {
   if (const Cache silent(folder_, nullptr); const auto known = silent.find(ucx)) return *known;
   const Rates rates = measure();
   keep(ucx, rates);
-  return from_text(to_text(rates)).value_or(rates);  // as readers of the file have it
+  return as_read(rates);  // as readers of the file have them
 }
 
 }  // namespace weft::calibrate

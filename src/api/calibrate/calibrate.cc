@@ -209,7 +209,7 @@ Result<Rates> from_json(const std::string& where, const std::string& text) {
 
 }  // namespace
 
-// Not by way of a json object: where memory ends, its destructor ends the process.
+// Written without a JSON object, whose destructor allocates and so ends the process where no memory is left.
 std::string to_text(const Rates& r) {
   return fmt::format(
       R"({{"schema":"weft.rates/2","core_GBps":{},"shared_GBps":{},"memory_GBps":{},"core_to_core_ns":{},)"
@@ -221,5 +221,14 @@ std::string to_text(const Rates& r) {
       r.ucx_across_connection.gb(), r.own_cache, r.shared_cache, nlohmann::json(r.source).dump());
 }
 Result<Rates> from_text(const std::string& text) { return from_json("WEFT_RATES", text); }
+
+Rates as_read(Rates r) {
+  for (BytesPerSecond* rate : {&r.core, &r.shared, &r.memory, &r.plain_slots, &r.streamed_slots, &r.tcp_connection,
+                               &r.ucx_connection, &r.ucx_across_connection})
+    *rate = BytesPerSecond::gigabytes(rate->gb());
+  r.core_to_core = Duration::nanoseconds(r.core_to_core.ns());
+  for (Duration* time : {&r.tcp, &r.ucx, &r.ucx_across}) *time = Duration::microseconds(time->us());
+  return r;
+}
 
 }  // namespace weft::calibrate

@@ -44,5 +44,7 @@ Rates typical();
 // text.
 std::string to_text(const Rates& rates);
 Result<Rates> from_text(const std::string& text);
+// What from_text(to_text(rates)) gives, which may differ in the last bit, without parsing: no allocation but `source`.
+Rates as_read(Rates rates);
 
 }  // namespace weft::calibrate

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "api/calibrate/ucx.h"
 #include "net/ucx/ucx.h"
 
@@ -27,6 +29,22 @@ TEST(Rates, AreTheSameAfterTheyWereText) {
     EXPECT_DOUBLE_EQ((*read.*rate).value(), (rates.*rate).value());
   EXPECT_EQ(read->own_cache, rates.own_cache);
   EXPECT_EQ(read->source, rates.source);
+}
+
+TEST(Rates, AsReadAreThoseOfTheirTextToTheLastBit) {
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> some(1e8, 1e12);
+  for (int i = 0; i < 1000; ++i) {
+    Rates rates = typical();
+    for (const auto rate : {&Rates::core, &Rates::shared, &Rates::memory, &Rates::plain_slots, &Rates::streamed_slots,
+                            &Rates::tcp_connection, &Rates::ucx_connection, &Rates::ucx_across_connection})
+      rates.*rate = BytesPerSecond(some(random));
+    for (const auto time : {&Rates::core_to_core, &Rates::tcp, &Rates::ucx, &Rates::ucx_across})
+      rates.*time = Duration::seconds(some(random) * 1e-18);
+    const auto read = from_text(to_text(rates));
+    ASSERT_TRUE(read) << read.error().message;
+    ASSERT_EQ(as_read(rates), *read) << to_text(rates);
+  }
 }
 
 TEST(Rates, OfUcxAreUnknownWhereATextDoesNotSayThem) {

@@ -10,8 +10,8 @@ namespace weft {
 
 namespace {
 
-// A call of the owner, which is alone in the session meanwhile. Where memory ends in its middle the communicator ends,
-// on all ranks: there is no order left to go on in.
+// Makes a call of the owner thread, alone in the session. std::bad_alloc breaks the communicator on all ranks: nobody
+// knows how far the call has come.
 template <class Call>
 auto entered(session::Session& session, Call call) -> decltype(call()) {
   const session::Session::Turn turn(session);

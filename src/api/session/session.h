@@ -171,7 +171,7 @@ class Session {
   Result<Agreement> agree(std::uint64_t bits);
   Status status();
   void abort(std::string_view why = {});  // visits
-  // Of a call that memory has ended in the middle of: breaks the communicator on all ranks. Requires: a turn.
+  // Breaks the communicator on all ranks; the error of a call in which std::bad_alloc was thrown. Requires: a turn.
   tl::unexpected<Error> out_of_memory();
   Status monitored_barrier(std::chrono::milliseconds timeout);
   Status finalize();

@@ -33,8 +33,8 @@ int report_error(const Error& error) {
 void print_rounded(Bytes asked, const schedule::Task& task, std::string_view type) {
   const Bytes moved = task.elements * task.element_bytes;
   if (moved != asked)
-    fmt::print(stderr, "weft: --bytes {}: {} B are moved, {} of {}, the same number for every part\n", asked, moved,
-               task.elements, shown(type));
+    fmt::print(stderr, "weft: --bytes {}: {} B are moved, as a whole number of {} elements for every part: {}\n", asked,
+               moved, type, task.elements);
 }
 
 // An option that changes nothing is not left without a word.

@@ -21,7 +21,7 @@ inline constexpr int kBadInput = 2;   // usage or input
 
 // Prints the error on one line to stderr; the exit code that fits its blame.
 int report_error(const Error& error);
-// On stderr, where the task moves another size than was asked for: "weft: --bytes 5: 4 B, …".
+// Says on stderr where the task moves another size than was asked for: "weft: --bytes 5: 4 B are moved, …".
 void print_rounded(Bytes asked, const schedule::Task& task, std::string_view type);
 
 // A command that main offers. `add` declares its options; its run() is called if it was chosen.

@@ -7,6 +7,7 @@
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
 #include "apps/cli/refused.h"
+#include "apps/cli/train_effect.h"
 #include "apps/cli/train_print.h"
 #include "apps/training/answer.h"
 #include "apps/training/best.h"
@@ -163,20 +164,6 @@ Status read_config(const Spec& spec, training::Words& words, std::optional<train
   return {};
 }
 
-// Errors (bad input): an option of the plan that was given, and has no effect by another one.
-Status check_effect(const Spec& spec, const training::Words& words) {
-  const training::Plan& plan = words.plan;
-  if (spec.given("schedule") && words.schedule != "1f1b" && plan.pp == 1)
-    return bad_input("--schedule {} has no effect with --pp 1: it orders the work of pipeline stages", words.schedule);
-  if (spec.given("cp-by") && plan.cp == 1)
-    return bad_input("--cp-by {} has no effect with --cp 1: no context is shared", words.cp_by);
-  if (spec.given("dispatcher") && plan.ep == 1)
-    return bad_input("--dispatcher {} has no effect with --ep 1: tokens stay on their rank", words.dispatcher);
-  if (spec.given("bucket") && plan.zero == 3)
-    return bad_input("--bucket {} has no effect with --zero 3: layers are its units", plan.bucket);
-  return {};
-}
-
 Result<Asked> ask(const Spec& spec, bool quiet) {
   training::Words words = spec.words;
   WEFT_TRY(words.cards, own_cards(spec));
@@ -209,7 +196,7 @@ Result<Asked> ask(const Spec& spec, bool quiet) {
        {"tp", "pp", "vp", "cp", "ep", "etp", "dp", "zero", "shard", "micro-batch", "recompute", "dispatcher"})
     if (spec.given(option)) asked.fixed.insert(option);
   if (asked.words.dp > 0) asked.words.plan.dp = asked.words.dp;
-  if (!spec.best) WEFT_CHECK(check_effect(spec, asked.words));
+  if (!spec.best) WEFT_CHECK(check_effect(asked.words, spec.given));
   return asked;
 }
 

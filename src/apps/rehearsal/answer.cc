@@ -57,7 +57,7 @@ std::map<Rank, double> slow_ranks(const Job& job, const std::vector<RankKind>& k
   return slow;
 }
 
-// What lay in the memory of a rank at its peak: each category with all its bytes and its largest module.
+// by_category sums what a rank holds at its peak by category, and names the module that holds most of each.
 std::vector<Held> by_category(const Job& job, Rank rank) {
   std::vector<Held> held;
   const Recording* recording = job.of(rank);

@@ -10,8 +10,8 @@
 namespace weft::rehearsal {
 namespace {
 
-constexpr int kRun = 8;                     // calls in a row that are worth one
-constexpr double kSaved = 0.2;              // of their time
+constexpr int kRun = 8;                     // consecutive calls that are worth a hint
+constexpr double kSaved = 0.2;              // of their time, by one call instead
 constexpr double kHeavy = 20e-6;            // s of computing between two calls: they may have been apart on purpose
 constexpr double kTiny = 4096;              // B of a call that costs as much as an empty one
 constexpr int kMany = 8;                    // calls
@@ -68,7 +68,7 @@ Status say_run(const Job& job, const Recording& rank, const Run& run, Prices& pr
   return {};
 }
 
-Status calls_in_a_row(const Job& job, const Recording& rank, Prices& prices, std::vector<Hint>& hints) {
+Status consecutive_calls(const Job& job, const Recording& rank, Prices& prices, std::vector<Hint>& hints) {
   Run run;
   for (const Event& event : rank.events) {
     if (event.kind == Event::Kind::kKernel) {
@@ -131,7 +131,7 @@ void unaligned(const Recording& rank, std::vector<Hint>& hints) {
 Result<std::vector<Hint>> hints_of(const Job& job, const Outcome& outcome, Prices& prices) {
   std::vector<Hint> found, hints;
   unused_groups(job, found);
-  for (const Recording& rank : job.ranks) WEFT_CHECK(calls_in_a_row(job, rank, prices, found));
+  for (const Recording& rank : job.ranks) WEFT_CHECK(consecutive_calls(job, rank, prices, found));
   for (const RankTime& rank : outcome.ranks) tiny_messages(rank, found);
   for (const Recording& rank : job.ranks) unaligned(rank, found);
   std::set<std::pair<std::string, std::string>> said;

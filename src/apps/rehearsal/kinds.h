@@ -17,7 +17,8 @@ struct RankKind {
 // Groups of a dimension, as indices of Job::groups.
 using Dimension = std::vector<int>;
 
-// Of the rehearsed rank that made most groups; scripts make groups in the same order on all ranks.
+// The dimensions are read from the rehearsed rank that made most groups: scripts make groups in the same order on all
+// ranks.
 std::vector<Dimension> dimensions(const Job& job);
 
 // By first rank. Every rank of the job is of one kind.

@@ -12,6 +12,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// How hwloc's file of a machine of one core begins.
+const std::string kOneCore = R"(<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">
+  <object type="Machine" os_index="0" cpuset="0x1" complete_cpuset="0x1" allowed_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" allowed_nodeset="0x1" gp_index="1">
+    <object type="Package" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="2">
+      <object type="NUMANode" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="3" local_memory="1024"/>
+      <object type="Core" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="4">
+        <object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="5"/>
+      </object>
+    </object>
+)";
+
 class Record : public testing::Test {
  protected:
   void SetUp() override {
@@ -72,17 +85,8 @@ TEST_F(Record, WhatIsNoRecordSaysSo) {
 
 // Two P100 with two links between them and two each to their CPU, a V100 with one link to each of two NVSwitches.
 TEST_F(Record, NvlinksOfHwlocsMatrixAreRead) {
-  write("nv.xml", R"(<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE topology SYSTEM "hwloc2.dtd">
-<topology version="2.0">
-  <object type="Machine" os_index="0" cpuset="0x1" complete_cpuset="0x1" allowed_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" allowed_nodeset="0x1" gp_index="1">
-    <object type="Package" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="2">
-      <object type="NUMANode" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="3" local_memory="1024"/>
-      <object type="Core" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="4">
-        <object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="5"/>
-      </object>
-    </object>
-    <object type="Bridge" gp_index="6" bridge_type="0-1" depth="0" bridge_pci="0000:[00-09]">
+  write("nv.xml",
+        kOneCore + R"(    <object type="Bridge" gp_index="6" bridge_type="0-1" depth="0" bridge_pci="0000:[00-09]">
       <object type="PCIDev" gp_index="7" pci_busid="0000:03:00.0" pci_type="0302 [10de:15f9] [0000:0000] a1" pci_link_speed="15">
         <object type="OSDev" gp_index="17" name="nvml0" osdev_type="1"/>
       </object>
@@ -119,17 +123,8 @@ TEST(Nvml, IsAbsentHereOrListsGpus) {
 }
 
 TEST(DetectFacts, NvlinksComeFromNvml) {
-  constexpr const char* kXml = R"(<?xml version="1.0" encoding="UTF-8"?>
-<!DOCTYPE topology SYSTEM "hwloc2.dtd">
-<topology version="2.0">
-  <object type="Machine" os_index="0" cpuset="0x1" complete_cpuset="0x1" allowed_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" allowed_nodeset="0x1" gp_index="1">
-    <object type="Package" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="2">
-      <object type="NUMANode" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="3" local_memory="1024"/>
-      <object type="Core" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="4">
-        <object type="PU" os_index="0" cpuset="0x1" complete_cpuset="0x1" nodeset="0x1" complete_nodeset="0x1" gp_index="5"/>
-      </object>
-    </object>
-    <object type="Bridge" gp_index="6" bridge_type="0-1" depth="0" bridge_pci="0000:[00-05]">
+  const std::string xml =
+      kOneCore + R"(    <object type="Bridge" gp_index="6" bridge_type="0-1" depth="0" bridge_pci="0000:[00-05]">
       <object type="PCIDev" gp_index="7" pci_busid="0000:03:00.0" pci_type="0302 [10de:2330] [10de:16c1] a1" pci_link_speed="63.015385"/>
       <object type="PCIDev" gp_index="8" pci_busid="0000:04:00.0" pci_type="0302 [10de:2330] [10de:16c1] a1" pci_link_speed="63.015385"/>
     </object>
@@ -138,7 +133,7 @@ TEST(DetectFacts, NvlinksComeFromNvml) {
 )";
   HostFacts facts;
   facts.gpus = {{"0000:03:00.0", "90", 0, {{"0000:04:00.0", 12}}}, {"0000:04:00.0", "90", 6, {{"0000:03:00.0", 12}}}};
-  const auto t = detect(RecordedHost(kXml), std::nullopt, Endpoints::kGpusOrCores, facts);
+  const auto t = detect(RecordedHost(xml), std::nullopt, Endpoints::kGpusOrCores, facts);
   ASSERT_TRUE(t) << t.error().message;
   std::vector<double> rates;
   for (const Link& l : t->links())

@@ -109,14 +109,16 @@ Loop::Clock::time_point Loop::watch(bool accepts) {
 }
 
 void Loop::run() {
-  while (!stopped_) try {
+  while (!stopped_) {
+    try {
       if (!look()) return;
     } catch (const std::bad_alloc&) {
-      std::this_thread::sleep_for(kLookOften);
+      std::this_thread::sleep_for(kLookOften);  // others may give memory back
     }
+  }
 }
 
-// Once round. False: poll() does not work any more.
+// Waits once, and serves what is ready. False: poll() does not work any more.
 bool Loop::look() {
   auto now = Clock::now();
   make_place(now);
@@ -148,7 +150,7 @@ bool Loop::look() {
   return true;
 }
 
-// Of a connection that memory has ended in the middle of, nobody knows how far it is.
+// Closes a connection whose work threw std::bad_alloc: nobody knows how far it has come.
 void Loop::close(Guest& g) {
   g.connection.reset();
   g.handshake.reset();
