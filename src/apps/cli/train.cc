@@ -185,10 +185,8 @@ Result<Asked> ask(const Spec& spec, bool quiet) {
   words.on = machine.name;
   if (accumulate) {
     const auto& p = words.plan;
-    const std::int64_t dp =
-        words.dp > 0
-            ? words.dp
-            : std::max<std::int64_t>(1, machine.view->endpoints() / std::max<std::int64_t>(1, p.tp * p.pp * p.cp));
+    const std::int64_t copies = machine.view->endpoints() / std::max<std::int64_t>(1, p.tp * p.pp * p.cp),
+                       dp = words.dp > 0 ? words.dp : std::max<std::int64_t>(1, copies);
     words.plan.global_batch = p.micro_batch * std::max<std::int64_t>(1, *accumulate) * dp;
   }
   Asked asked{std::move(words), std::move(model), std::move(machine)};
