@@ -63,6 +63,81 @@ def asynchronous_checkpoint(folder, backend):
     dcp.async_save({"weight": torch.ones(1024, device="cuda")}, checkpoint_id=folder).result()
 
 
+def saved_over(folder):
+    import torch
+    import torch.distributed.checkpoint as dcp
+
+    torch.distributed.init_process_group("cpu:gloo,cuda:nccl")
+    state = {"weight": torch.ones(1024, device="cuda"), "epoch": 7}
+    dcp.save(state, checkpoint_id=folder)
+    dcp.load(state, checkpoint_id=folder)
+    assert state["epoch"] == 7 and state["weight"].shape == (1024,)
+
+
+def uneven_parts(sizes):
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    parts = [torch.empty(n, device="cuda") for n in sizes]
+    dist.all_gather(parts, torch.ones(sizes[dist.get_rank()], device="cuda"))
+
+
+def batches_cut_by_random_numbers():
+    import torch
+
+    torch.distributed.init_process_group("nccl")
+    data = torch.arange(10000)
+    starts = torch.randint(len(data) - 256, (8,))
+    batch = torch.stack([data[i : i + 256] for i in starts])
+    assert batch.shape == (8, 256) and [int(row[1] - row[0]) for row in batch] == 8 * [1]
+
+
+def count_agreed_on():
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    count = torch.tensor([10 * (dist.get_rank() + 1)]).cuda()
+    dist.all_reduce(count, dist.ReduceOp.MAX)
+    for _ in range(int(count.item())):
+        dist.barrier()
+
+
+def wrong_for_one_call(which):
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    if which == "sizes":
+        dist.reduce_scatter_tensor(torch.ones(3, device="cuda"), torch.ones(16, device="cuda"))  # line: sizes
+    if which == "cpu":
+        dist.all_reduce(torch.ones(3))  # line: cpu
+    if which == "spawn":
+        torch.multiprocessing.spawn(print, nprocs=2)  # line: spawn
+
+
+def product_in_float(precision):
+    import torch
+
+    torch.set_float32_matmul_precision(precision)
+    torch.distributed.init_process_group("nccl")
+    a = torch.randn(4096, 4096, device="cuda")
+    return [a @ a for _ in range(10)]
+
+
+def zero_redundancy():
+    import torch
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    torch.distributed.init_process_group("nccl")
+    model = torch.nn.Linear(1024, 1024).cuda()
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
+    for _ in range(3):
+        model(torch.randn(4096, 1024, device="cuda")).sum().backward()
+        optimizer.step()
+
+
 def compiled(compile):
     import torch
 
@@ -234,3 +309,55 @@ def test_an_asynchronous_checkpoint_needs_a_back_end_for_the_cpu_as_it_does_for_
 def test_a_compiled_models_elementwise_kernels_move_their_bytes_once():
     eager, fused = (rehearse(compiled, c, on="dgx-h100", ranks=1).data["ranks"][0]["compute_s"] for c in (False, True))
     assert 0.3 < fused / eager < 0.65, (fused, eager)
+
+
+def test_a_checkpoint_that_is_there_stays_as_it_is(tmp_path):
+    for name in (".metadata", "__0_0.distcp"):
+        (tmp_path / name).write_text("as it was")
+    assert not rehearse(saved_over, str(tmp_path), on="dgx-h100", ranks=2).findings
+    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {".metadata": "as it was", "__0_0.distcp": "as it was"}
+
+
+def test_a_checkpoint_leaves_no_folder_behind(tmp_path):
+    assert not rehearse(saved_over, str(tmp_path / "step" / "1"), on="dgx-h100", ranks=2).findings
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parts_of_different_sizes_are_gathered_by_broadcasts_as_nccls_back_end_does():
+    assert not rehearse(uneven_parts, [4, 5, 6], on="dgx-h100", ranks=3).findings
+
+
+@pytest.mark.parametrize(
+    ("which", "text"),
+    [("sizes", "same size as output size times world size"), ("cpu", "No backend type"), ("spawn", "as torchrun does")],
+)
+def test_what_torch_refuses_is_an_error_with_its_line(which, text):
+    found = rehearse(wrong_for_one_call, which, on="dgx-h100", ranks=4).findings[0]
+    assert found.rule == "error" and text in found.text and line_of(which) in found.text
+
+
+def test_float_products_take_longer_than_those_in_tf32():
+    times = [rehearse(product_in_float, p, on="dgx-h100", ranks=1).data["ranks"][0]["compute_s"] for p in ("highest", "high")]
+    assert 4 < times[0] / times[1] < 8  # 67 and 494.5 TFLOP/s at most
+
+
+def test_a_step_of_a_sharded_optimizer_is_one_step():
+    answer = rehearse(zero_redundancy, on="dgx-h100", ranks=2)
+    assert answer.step > 0 and answer.data["ranks"][0]["compute_s"] < 4 * answer.step
+
+
+@pytest.mark.parametrize("options", [["--keep", "a file"], ["--memory", "a file"], ["--ranks", "0"], ["--as", ""]])
+def test_options_that_cannot_be_are_one_line(tmp_path, options):
+    (tmp_path / "a file").write_text("")
+    (tmp_path / "train.py").write_text("")
+    words = [sys.executable, "-m", "weftcomm_torch", "rehearse", "--on", "dgx-h100", *options, "train.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and options[0] in done.stderr, done.stderr
+
+
+def test_data_that_a_script_cuts_by_random_numbers_of_the_cpu_have_their_shape():
+    assert not rehearse(batches_cut_by_random_numbers, on="dgx-h100", ranks=1).findings
+
+
+def test_a_number_that_ranks_agree_on_is_the_same_on_all():
+    assert not rehearse(count_agreed_on, on="dgx-h100", ranks=2).findings

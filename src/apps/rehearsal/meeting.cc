@@ -97,9 +97,7 @@ void Meetings::compare(Meeting& meeting, const Meeting::Arrival& arrival) {
   for (std::size_t i = 0; i < std::min(compared, meeting.arrivals.size()); ++i) {
     const Meeting::Arrival& other = meeting.arrivals[i];
     if (!differ(*other.call, *arrival.call, *job_, other.rank, arrival.rank)) continue;
-    bool& disagreed = disagreed_[meeting.group];
-    if (disagreed) return;  // what follows the first difference follows from it
-    disagreed = true;
+    if (!disagreed_.insert(meeting.group).second) return;  // what follows the first difference follows from it
     const auto& [first, second] = other.rank < arrival.rank ? std::tie(other, arrival) : std::tie(arrival, other);
     outcome_->findings.push_back(
         {"mismatch",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -43,6 +44,8 @@ class Meetings {
 
   const Meeting& operator[](int meeting) const { return all_[static_cast<std::size_t>(meeting)]; }
   int size() const { return static_cast<int>(all_.size()); }
+  // A group of which two ranks' calls differ: later calls that do not match follow from that.
+  bool disagreed(int group) const { return disagreed_.contains(group); }
 
  private:
   using Lane = std::tuple<int, Rank, Rank>;  // group, ranks
@@ -61,7 +64,7 @@ class Meetings {
   std::map<Lane, std::vector<int>> of_lane_;              // messages from one rank to one other
   std::map<std::pair<Rank, Lane>, std::size_t> next_in_;  // by rank and lane
   std::map<std::pair<Rank, Lane>, int> last_alone_;       // of messages without a batch, in either direction
-  std::map<int, bool> disagreed_;                         // groups with a finding
+  std::set<int> disagreed_;                               // groups with a finding
 };
 
 // The first difference of two calls that should be one: "all_reduce of 4 float (sum)" against another; empty: none.

@@ -33,9 +33,9 @@ Result<Prices> Prices::of(const cost::MachineView& machine, const std::vector<st
     trouble = std::make_unique<training::Trouble>(std::move(found));
   }
   Prices prices(machine, std::move(card), std::move(trouble));
-  // Where the catalogue has no figure: TF32 at half of the 16-bit peak, as on A100 and H100, and float at no more.
+  // Where the catalogue has no figure: TF32 at half of the 16-bit peak and float at a sixteenth, as on A100.
   prices.tf32_peak_ = peak_of(part, "tf32", prices.card_.peak16 / 2);
-  prices.float_peak_ = std::min(peak_of(part, "fp32", prices.tf32_peak_), prices.tf32_peak_);
+  prices.float_peak_ = std::min(peak_of(part, "fp32", prices.card_.peak16 / 16), prices.tf32_peak_);
   return prices;
 }
 

@@ -125,6 +125,13 @@ TEST(Rehearsal, ASkippedCallIsTheFirstDifferenceAndWhatFollowsFromItIsNotReporte
             "4 float (root 0)");
 }
 
+TEST(Rehearsal, OfAnInnocentMemberNothingIsSaidAfterTheFirstDifference) {
+  Script script{.world = 4};
+  call(script.events[0], "broadcast", 1, 4, 6, R"(,"root":0)");
+  for (Rank r : {0, 1, 2, 3}) call(script.events[r], "all_reduce", 1, 4, 7);
+  only_finding(run_of(script), "mismatch");
+}
+
 TEST(Rehearsal, ALastCallThatAMemberNeverMakesIsNamedWithThatMembersLastCall) {
   Script script;
   for (Rank r : {0, 1}) call(script.events[r], "all_reduce", 1, 4, 7);

@@ -21,7 +21,9 @@ class Search {
     if (circle()) return;
     for (int i = 0; i < meetings_.size(); ++i) {
       const Meeting& meeting = meetings_[i];
-      if (meeting.done || meeting.arrivals.empty() || told_.contains(meeting.group)) continue;
+      if (meeting.done || meeting.arrivals.empty() || told_.contains(meeting.group) ||
+          meetings_.disagreed(meeting.group))
+        continue;
       for (const Rank rank : meeting.absent()) {
         const Standstill* other = standstill(rank);
         if (other == nullptr || !other->ended || named_.contains(rank)) continue;

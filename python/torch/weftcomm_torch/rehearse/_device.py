@@ -94,7 +94,14 @@ def install(record: Any, allocator: Any) -> None:
     def set_stream(stream: Any) -> None:
         record.stream = stream.number
 
+    asked = [False]  # for the current device, or to change it
+
+    def asked_device(*_: Any) -> int:
+        asked[0] = True
+        return current_device()
+
     def set_device(device: Any) -> None:
+        asked[0] = True
         if device is not None:
             index = device if isinstance(device, int) else torch.device(device).index
             if index is not None and not 0 <= index < gpus:
@@ -131,10 +138,10 @@ def install(record: Any, allocator: Any) -> None:
         "Event": Event,
         "device": DeviceContext,
         "is_available": lambda: True,
-        "is_initialized": lambda: True,
+        "is_initialized": lambda: asked[0] or allocator.peak > 0,  # device meshes set LOCAL_RANK's device where it is not
         "is_bf16_supported": lambda *_, **__: True,
         "device_count": lambda: gpus,
-        "current_device": current_device,
+        "current_device": asked_device,
         "set_device": set_device,
         "current_stream": current_stream,
         "default_stream": lambda *_: default,

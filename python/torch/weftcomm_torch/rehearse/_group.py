@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.utils._pytree import tree_leaves
 
 # Types by weft's names; others keep torch's.
 TYPES = {
@@ -139,6 +140,11 @@ class Group(dist.ProcessGroup):
         host itself waits for it."""
         tensor = first(tensors) if tensors is not None else None
         host = tensor is None or tensor.device.type == "cpu"
+        if tensor is not None and tensor.device.type not in (d.type for d in self._devices):
+            raise RuntimeError(f"No backend type associated with device type {tensor.device.type}")
+        for each in tree_leaves(tensors):
+            if isinstance(each, torch.Tensor):
+                each.known = None  # type: ignore[attr-defined]  # nobody knows what other ranks bring
         number = self._record.next_id()
         self._record.write(
             kind="call",
@@ -180,7 +186,18 @@ class Group(dist.ProcessGroup):
         return self._call("reduce", tensors, n, n, root=root, reduce=op)
 
     def _gathered(self, outputs: Any, inputs: Any) -> Work:
+        parts = outputs[0] if isinstance(outputs, list) and outputs and isinstance(outputs[0], list) else []
+        sizes = [numel(part) for part in parts]
+        if len(set(sizes)) > 1 and sizes[self.rank()] == numel(inputs):
+            return self._gathered_unevenly(outputs, inputs, sizes)
+        if not parts and numel(outputs) != numel(inputs) * self.size():
+            raise ValueError("output tensor size must be equal to world_size times input tensor size")
         return self._call("all_gather", inputs, numel(inputs), numel(outputs), result=outputs)
+
+    def _gathered_unevenly(self, outputs: Any, inputs: Any, sizes: list[int]) -> Work:
+        """As torch's NCCL back end makes it: a broadcast of each member's part."""
+        made = [self.record_call("broadcast", inputs, n, n, root=self._ranks[i]) for i, n in enumerate(sizes)]
+        return Work(self._record, [number for number, _ in made], outputs, made[0][1])
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         return self._gathered(outputs, inputs)
@@ -202,6 +219,8 @@ class Group(dist.ProcessGroup):
 
     def _scattered(self, outputs: Any, inputs: Any, opts: Any) -> Work:
         op = getattr(opts, "reduceOp", dist.ReduceOp.SUM)
+        if isinstance(inputs, torch.Tensor) and numel(inputs) != numel(outputs) * self.size():
+            raise ValueError("input tensor must be the same size as output size times world size")
         return self._call("reduce_scatter", outputs, numel(outputs), numel(inputs), reduce=reduction_name(op))
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:

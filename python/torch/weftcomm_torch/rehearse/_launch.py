@@ -39,12 +39,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--on", required=True, metavar="MACHINE", help="the machine, e.g. dgx-h100:nodes=2 (weft catalog)"
     )
     parser.add_argument(
-        "--ranks", type=int, default=0, metavar="N", help="ranks of the job; default: one per GPU of the machine"
+        "--ranks", type=int, default=None, metavar="N", help="ranks of the job; default: one per GPU of the machine"
     )
     parser.add_argument(
         "--as",
         dest="ranks_as",
-        default="",
+        default=None,
         metavar="RANKS",
         help="the ranks to rehearse, 0,5 or all; default: one of each kind, and the last rank",
     )
@@ -199,10 +199,10 @@ def answer(weft: str, options: argparse.Namespace, ranks: Ranks, shown: bool) ->
 def rehearse(options: argparse.Namespace, folder: str) -> int:
     weft = weft_command()
     gpus, per_node, memory, card = machine(weft, options.on)
-    world = options.ranks or gpus
+    world = gpus if options.ranks is None else options.ranks
     if not 1 <= world <= gpus:
         fail(f"--ranks {options.ranks}: {options.on} has {gpus} GPUs")
-    chosen = ranks_of(options.ranks_as, world) if options.ranks_as else []
+    chosen = [] if options.ranks_as is None else ranks_of(options.ranks_as, world)
     ranks = Ranks(options, folder, world, per_node, memory, card)
     try:
         ranks.rehearse(chosen or [0, world - 1])
@@ -222,10 +222,13 @@ def main(arguments: list[str]) -> int:
     file = options.script.partition("::")[0]
     if not os.path.isfile(file):
         fail(f"{file}: no such file")
-    if options.memory:
-        os.makedirs(options.memory, exist_ok=True)
+    for name, folder in (("--memory", options.memory), ("--keep", options.keep)):
+        try:
+            if folder:
+                os.makedirs(folder, exist_ok=True)
+        except OSError as problem:
+            fail(f"{name} {folder}: {problem.strerror}")
     if options.keep:
-        os.makedirs(options.keep, exist_ok=True)
         return rehearse(options, options.keep)
     with tempfile.TemporaryDirectory(prefix="weft-rehearsal-") as folder:
         return rehearse(options, folder)

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._mode_utils import no_dispatch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
 from ._fusion import Fusion
@@ -31,6 +31,8 @@ WITHOUT_KERNEL = {
 # Operators that read some rows of their first operand.
 GATHERING = {aten.embedding, aten.index_select, aten.gather, aten.index}
 KNOWN_NAMESPACES = {"aten", "fsdp", "_dtensor", "prims", "prim", "profiler", "c10d", "_c10d_functional", "quantized"}
+CONTENTS = {torch.bool, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8}
+MOST_CONTENTS = 1 << 16  # elements
 VALUE_RULE = "a value that the script reads from a tensor is 1, a truth value False"
 
 
@@ -47,6 +49,31 @@ def has_kernel(func: Any) -> bool:
     returns = func._schema.returns
     views = returns and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
     return not views
+
+
+def contents_of(tensor: Any) -> Any:
+    """What a small tensor of integers really has; None: nobody knows."""
+    if not isinstance(tensor, FakeTensor):
+        return tensor
+    return tensor.constant if tensor.constant is not None else getattr(tensor, "known", None)
+
+
+def keep_contents(func: Any, args: Any, kwargs: Any, outputs: list[torch.Tensor]) -> None:
+    """Small integer tensors of the CPU are really computed: scripts cut their data by them."""
+    operands = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+    mutable = func._schema.is_mutable
+    small = outputs and all(
+        isinstance(t, FakeTensor) and t.device.type == "cpu" and t.dtype in CONTENTS and t.numel() <= MOST_CONTENTS
+        for t in outputs
+    )
+    if small and all(contents_of(t) is not None for t in operands):
+        real = tree_map(lambda t: contents_of(t) if isinstance(t, torch.Tensor) else t, (args, kwargs))
+        with no_dispatch():
+            results = tree_leaves(func(*real[0], **real[1]))
+        for tensor, result in zip(outputs, (r for r in results if isinstance(r, torch.Tensor)), strict=True):
+            tensor.known = result
+    elif mutable and isinstance(args[0], FakeTensor):
+        args[0].known = None
 
 
 class Where:
@@ -129,15 +156,15 @@ class Operators(TorchDispatchMode):
         if func.namespace not in KNOWN_NAMESPACES:
             self._record.note(f"{func.overloadpacket} is a kernel of one's own: no time is counted for it")
         if func is aten._to_copy.default and isinstance(args[0], FakeTensor):
-            result.known = args[0].constant if args[0].constant is not None else getattr(args[0], "known", None)
-        elif func._schema.is_mutable and isinstance(args[0], FakeTensor):
-            args[0].known = None
+            result.known = contents_of(args[0])
+        else:
+            keep_contents(func, args, kwargs, outputs)
         if has_kernel(func):
             self._kernel(func, args, kwargs, result, outputs)
         return result
 
     def _value(self, func: Any, args: Any) -> Any:
-        known = getattr(args[0], "known", None)
+        known = contents_of(args[0])
         scalar = func.overloadpacket in (aten._local_scalar_dense, aten.item)
         if known is not None and scalar:
             with no_dispatch():
@@ -177,6 +204,8 @@ class Operators(TorchDispatchMode):
                 left, right = operands[-2:]
                 event |= {"class": "gemm", "m": left.shape[-2], "n": right.shape[-1], "k": left.shape[-1]}
                 event["groups"] = left.shape[0] if left.dim() == 3 else 1
+                if 0 in (*left.shape, *right.shape):
+                    self._record.note(f"a product of no elements: has the script cut it by values of a tensor? {VALUE_RULE}")
             elif "attention" in packet.__name__:
                 event["class"] = "attention_backward" if "backward" in packet.__name__ else "attention"
                 given = dict(zip((a.name for a in func._schema.arguments), args, strict=False)) | kwargs

@@ -79,7 +79,7 @@ def patch_modules(record: Any, fusion: Any) -> None:
 
     from torch._subclasses.fake_tensor import FakeTensor
 
-    from torch.optim.optimizer import _foreach_supported_types, register_optimizer_step_post_hook
+    from torch.optim.optimizer import _foreach_supported_types
 
     _foreach_supported_types.append(FakeTensor)
     install_attention()
@@ -100,7 +100,36 @@ def patch_modules(record: Any, fusion: Any) -> None:
         lambda self, optimizer, state, *a, **k: optimizer.step(*a, **k)
     )
 
-    register_optimizer_step_post_hook(lambda *_: record.write(kind="step", line=record.line()))
+    steps_of_outermost_optimizers(record)
+    processes_of_torchrun()
+
+
+def steps_of_outermost_optimizers(record: Any) -> None:
+    """ZeroRedundancyOptimizer's step calls the step of the optimizer that it shards: together they are one."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    running: list[Any] = []
+
+    def after(optimizer: Any, *_: Any) -> None:
+        while running and running.pop() is not optimizer:  # what a step that raised has left
+            pass
+        if not running:
+            record.write(kind="step", line=record.line())
+
+    register_optimizer_step_pre_hook(lambda optimizer, *_: running.append(optimizer))
+    register_optimizer_step_post_hook(after)
+
+
+def processes_of_torchrun() -> None:
+    import torch.multiprocessing
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(
+            "weftcomm rehearse: the script starts its ranks itself (torch.multiprocessing): a rehearsal starts them as "
+            "torchrun does; call the function of one rank, with RANK and WORLD_SIZE of the environment"
+        )
+
+    torch.multiprocessing.spawn = torch.multiprocessing.start_processes = refused  # type: ignore[assignment]
 
 
 def devices_follow_data() -> None:
@@ -127,67 +156,6 @@ def pinned_memory_is_memory() -> None:
 
     torch.Tensor.pin_memory = lambda tensor, *_: tensor  # type: ignore[method-assign,assignment]
     torch.Tensor.is_pinned = lambda *_, **__: False  # type: ignore[method-assign,assignment]
-
-
-def files_without_contents(record: Any) -> None:
-    """torch.save writes nothing; torch.load gives what the same rank saved under that name."""
-    import torch
-
-    saved: dict[str, Any] = {}
-    load = torch.load
-
-    def save_here(thing: Any, file: Any, *_: Any, **__: Any) -> None:
-        record.note("torch.save writes no file: tensors have no contents")
-        if isinstance(file, (str, os.PathLike)):
-            saved[os.path.abspath(file)] = thing
-
-    def load_here(file: Any, *args: Any, **options: Any) -> Any:
-        if isinstance(file, (str, os.PathLike)) and os.path.abspath(file) in saved:
-            return saved[os.path.abspath(file)]
-        return load(file, *args, **options)
-
-    torch.save, torch.load = save_here, load_here
-
-    # A rank plans a distributed checkpoint from the plans of all ranks, of which some have not been rehearsed: whether
-    # the shards of all fill each tensor cannot be said.
-    from torch.distributed.checkpoint import default_planner
-
-    def all_is_well(*_: Any) -> list[str]:
-        record.note("the global plan of a checkpoint is not validated: plans of ranks that come later are this rank's own")
-        return []
-
-    default_planner._validate_global_plan = all_is_well
-    asynchronous_saves(record)
-
-
-def asynchronous_saves(record: Any) -> None:
-    """torch's copies state into shared memory and saves in a thread; here the save's calls are made at once."""
-    import concurrent.futures
-
-    from torch.distributed import checkpoint
-    from torch.distributed.checkpoint import state_dict_saver
-
-    from weftcomm_torch.rehearse._distributed import replace
-
-    def made_at_once(before: Any) -> Any:
-        def async_save(state_dict: Any, **options: Any) -> Any:
-            import torch
-            import torch.distributed as dist
-
-            group = options.get("process_group")
-            if dist.is_initialized():
-                group = group or dist.distributed_c10d._get_default_group()
-                if torch.device("cpu") not in group._device_types:
-                    return before(state_dict, **options)  # refuses
-            record.note("async_save makes its calls at once, and takes no time")
-            known = ("checkpoint_id", "storage_writer", "planner", "process_group", "no_dist", "use_collectives")
-            done: concurrent.futures.Future[Any] = concurrent.futures.Future()
-            done.set_result(checkpoint.save(state_dict, **{k: v for k, v in options.items() if k in known}))
-            return done
-
-        return async_save
-
-    replace(state_dict_saver, "async_save", made_at_once)
 
 
 def meshes_with_contents() -> None:
@@ -252,6 +220,7 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
 
     from weftcomm_torch.rehearse._device import install
     from weftcomm_torch.rehearse._distributed import Distributed
+    from weftcomm_torch.rehearse._files import Files
     from weftcomm_torch.rehearse._memory import Allocator
     from weftcomm_torch.rehearse._mode import Operators
 
@@ -264,7 +233,8 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
     operators = Operators(record, allocator, distributed.groups)
     patch_modules(record, operators.fusion)
     meshes_with_contents()
-    files_without_contents(record)
+    files = Files(record, folder)
+    files.install()
     error = line = ""
     operators.watch_modules()
     with FakeTensorMode(allow_non_fake_inputs=True), operators:
@@ -282,6 +252,7 @@ def run(record: Any, folder: str, script: str) -> tuple[str, str]:
                 import traceback
 
                 traceback.print_exc()
+    files.leave()
     allocator.write_peak()
     allocator.write_held()
     if snapshots := os.environ.get("WEFT_REHEARSAL_SNAPSHOTS"):
