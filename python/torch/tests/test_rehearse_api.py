@@ -104,6 +104,38 @@ def count_agreed_on():
         dist.barrier()
 
 
+def a_parameter_that_rank_1_leaves_out(steps, **options):
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl")
+    rank = dist.get_rank()
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.first(x) if rank == 1 else self.second(self.first(x))
+
+    model = torch.nn.parallel.DistributedDataParallel(Model().cuda(), **options)
+    for _ in range(steps):
+        model(torch.randn(8, 8, device="cuda")).sum().backward()  # line: left out
+
+
+def left_out_by_one():
+    a_parameter_that_rank_1_leaves_out(1)
+
+
+def left_out_by_one_in_two_steps():
+    a_parameter_that_rank_1_leaves_out(2)
+
+
+def left_out_and_looked_for():
+    a_parameter_that_rank_1_leaves_out(2, find_unused_parameters=True)
+
+
 def wrong_for_one_call(which):
     import torch
     import torch.distributed as dist
@@ -361,3 +393,11 @@ def test_data_that_a_script_cuts_by_random_numbers_of_the_cpu_have_their_shape()
 
 def test_a_number_that_ranks_agree_on_is_the_same_on_all():
     assert not rehearse(count_agreed_on, on="dgx-h100", ranks=2).findings
+
+
+def test_a_parameter_that_one_rank_leaves_out_of_ddp_is_found():
+    once = rehearse(left_out_by_one, on="dgx-h100", ranks=2).findings
+    assert [f.rule for f in once] == ["missing_call"] and "rank 1 never makes this call" in once[0].text
+    twice = rehearse(left_out_by_one_in_two_steps, on="dgx-h100", ranks=2).findings
+    assert any(f.rule == "error" and "finished reduction" in f.text and line_of("left out") in f.text for f in twice)
+    assert not rehearse(left_out_and_looked_for, on="dgx-h100", ranks=2).findings

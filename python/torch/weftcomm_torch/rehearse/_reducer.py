@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 MIB = 1024 * 1024
+FIND_UNUSED = 2  # the place of find_unused_parameters behind the process group
 
 
 class Bucket:
@@ -43,6 +44,8 @@ class Reducer:
 
     def __init__(self, parameters: Any, buckets: Any, limits: Any, group: Any, *rest: Any, **options: Any) -> None:
         self._group = group
+        self._finds_unused = bool(rest[FIND_UNUSED]) if len(rest) > FIND_UNUSED else False
+        self._unfinished = False  # a backward pass left parameters out, and did not look for such
         parameters = list(parameters)
         order = [list(bucket) for bucket in buckets]  # in the order in which they become ready
         self._buckets = [Bucket(i, [parameters[p] for p in b], i + 1 == len(order)) for i, b in enumerate(order)]
@@ -89,7 +92,12 @@ class Reducer:
             torch._foreach_copy_(*((parts, gradients) if into_bucket else (gradients, parts)))
 
     def _finish(self) -> None:
-        """At the end of the backward pass: what is left, then a wait for each bucket in order."""
+        """At the end of the backward pass: what is left, then a wait for each bucket in order. Without
+        find_unused_parameters a bucket that lacks a gradient is never reduced, and nothing is waited for."""
+        if self._next < len(self._buckets) and not self._finds_unused:
+            self._unfinished = True
+            self._works, self._next, self._queued, self._reducing = [], 0, False, False
+            return
         for bucket in self._buckets[self._next :]:
             self._start(bucket)  # of unused parameters
         for bucket, work in self._works:
@@ -104,6 +112,16 @@ class Reducer:
 
     def _register_builtin_comm_hook(self, _: Any) -> None:
         self._hook = None
+
+    def _set_static_graph(self) -> None:
+        self._finds_unused = True  # in the first backward pass, for all
+
+    def prepare_for_forward(self) -> None:
+        if self._unfinished:
+            raise RuntimeError(
+                "Expected to have finished reduction in the prior iteration before starting a new one: parameters of the "
+                "module were not used in producing loss (find_unused_parameters=True looks for them)"
+            )
 
     def prepare_for_backward(self, _: Any) -> None:
         self._reducing = True
