@@ -206,13 +206,38 @@ class TableReader {
     if (!known) table_.refused = fmt::format("'{}' is no table of a collective", name);
   }
 
-  // "mpirun -np 16 … osu_allreduce": OSU's tables do not say the number of ranks.
+  // "mpirun -np 16 … osu_allreduce", "srun -N 2 --ntasks-per-node=8 …": OSU's tables do not say the number of ranks.
   void read_command(std::string_view text, const std::vector<std::string_view>& words) {
+    if (text.find("nccom-test") != std::string_view::npos) read_nccom(words);
     if (text.find("osu_") == std::string_view::npos || table_.ranks > 0) return;
-    for (std::size_t i = 0; i + 1 < words.size(); ++i)
-      if (words[i] == "-np" || words[i] == "-n" || words[i] == "--ntasks")
-        if (const auto ranks = number(words[i + 1]); ranks && *ranks >= 1 && *ranks < 1e6)
-          table_.ranks = static_cast<std::int64_t>(*ranks);
+    double ranks = option(words, {"-np", "-n", "--ntasks"});
+    if (ranks == 0) ranks = option(words, {"-N", "--nodes"}) * option(words, {"--ntasks-per-node", "-ppn", "--ppn"});
+    if (ranks >= 1 && ranks < 1e6) table_.ranks = static_cast<std::int64_t>(ranks);
+  }
+
+  // The value of the first of these options that is there, as "-n 8" or "--ntasks=8"; 0: none.
+  static double option(const std::vector<std::string_view>& words, std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names)
+      for (std::size_t i = 0; i < words.size(); ++i) {
+        if (words[i] == name && i + 1 < words.size()) return number(words[i + 1]).value_or(0);
+        if (words[i].starts_with(name) && words[i].substr(name.size()).starts_with('='))
+          return number(words[i].substr(name.size() + 1)).value_or(0);
+      }
+    return 0;
+  }
+
+  // AWS Neuron: "nccom-test -r 32 allr".
+  void read_nccom(const std::vector<std::string_view>& words) {
+    constexpr Name kOperations[] = {{"allr", "all_reduce"},         {"all_reduce", "all_reduce"},
+                                    {"allg", "all_gather"},         {"all_gather", "all_gather"},
+                                    {"redsct", "reduce_scatter"},   {"reduce_scatter", "reduce_scatter"},
+                                    {"sendrecv", "send_receive"},   {"alltoall", "all_to_all"},
+                                    {"all_to_all", "all_to_all"},   {"permute", "send_receive"}};
+    for (const auto& [theirs, ours] : kOperations)
+      if (table_.collective.empty() && std::ranges::find(words, theirs) != words.end())
+        table_.collective = ours, table_.named = theirs;
+    if (const double ranks = option(words, {"-r", "--nworkers"}); ranks >= 1 && ranks < 1e6)
+      table_.ranks = std::max(table_.ranks, static_cast<std::int64_t>(ranks));
   }
 
   // "#  Rank  3 Group  0 Pid 4711 on  node1 device  3 [0x1b] NVIDIA H100 80GB HBM3"

@@ -142,5 +142,22 @@ TEST(PastedTables, ATagInTheMiddleOfALineIsNoColumn) {
   EXPECT_DOUBLE_EQ(table.rows[0].in_place, 1336.5);
 }
 
+TEST(Tables, NeuronsTestNamesItsOperationAndItsWorkersInItsCommand) {
+  const auto table = read_table(
+      "$ nccom-test -r 32 -b 64MB redsct\n     size(B)    count(elems)     type    time(us)    algbw(GB/s)    "
+      "busbw(GB/s)\n    67108864        16777216    fp32         1500          44.74          43.34\n");
+  EXPECT_EQ(table.collective, "reduce_scatter");
+  EXPECT_EQ(table.ranks, 32);
+  ASSERT_EQ(table.rows.size(), 1u);
+}
+
+TEST(Tables, ACommandOfSlurmSaysTheRanksOfAnOsuTable) {
+  const auto table = read_table(
+      "srun -N 4 --ntasks-per-node=6 ./osu_bcast -d cuda\n# OSU MPI-CUDA Broadcast Latency Test v7.4\n# Size   Avg "
+      "Latency(us)\n4096   31.5\n");
+  EXPECT_EQ(table.collective, "broadcast");
+  EXPECT_EQ(table.ranks, 24);
+}
+
 }  // namespace
 }  // namespace weft::doctor

@@ -46,6 +46,9 @@ constexpr std::string_view kWords[] = {"WARN",
                                        "double free",
                                        "(): ",
                                        "corrupted ",
+                                       " failed",
+                                       "ailed to ",
+                                       "can't open",
                                        ".cpp:",
                                        ".cc:"};
 
@@ -107,6 +110,7 @@ bool everyday(std::string_view line) {
                                     "DeprecationWarning",
                                     "UserWarning",
                                     "log_level",
+                                    "Last error:",
                                     "LOGLEVEL",
                                     "DEBUG=WARN",
                                     "Error rate",
@@ -129,6 +133,17 @@ bool kernel_reports(std::string_view line) {
                                     "lost",     "hung",    "Assertion", "not respond", "AER:"};
   return std::ranges::any_of(kSources, [&](const char* word) { return has(line, word); }) &&
          std::ranges::any_of(kTroubles, [&](const char* word) { return has(line, word); });
+}
+
+// "mmap of rcvhdrq failed: Resource temporarily unavailable" of a tool that writes no severity. Loggers' lines of a
+// lower severity than a warning say what was tried in vain, and is tried otherwise.
+bool says_failed(std::string_view line) {
+  constexpr std::array kQuiet = {"INFO", "DEBUG", "TRACE", "NOTICE", "info", "debug", "trace", "retry", "trying",
+                                 " 0 failed", "failed: 0", "failed=0", "if ", "success"};
+  if (std::ranges::any_of(kQuiet, [&](const char* word) { return has(line, word); })) return false;
+  while (!line.empty() && (line.back() == ' ' || line.back() == '.' || line.back() == '!')) line.remove_suffix(1);
+  return line.starts_with("Failed to ") || has(line, ": Failed to ") || has(line, ": failed to ") ||
+         has(line, " failed: ") || has(line, " failed with ") || has(line, "can't open ") || line.ends_with(" failed");
 }
 
 }  // namespace
@@ -180,7 +195,7 @@ Trouble trouble_of(std::string_view line) {
        {"|CCL_ERROR|", "Cuda error ", "HIP error", "double free or corruption", "(): invalid ", "(): corrupted "})
     if (has(line, word)) return Trouble::kError;
   if (line.starts_with("Failed: ")) return Trouble::kError;
-  if (has(line, "<warn>")) return Trouble::kWarning;
+  if (has(line, "<warn>") || says_failed(line)) return Trouble::kWarning;
   for (const std::string_view word : {"NCCL WARN", "WARN", "WARNING"})
     if (has_word(line, word)) return Trouble::kWarning;
   return Trouble::kNone;
