@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/text_file.h"
 
@@ -195,6 +197,14 @@ std::string unwrapped(std::string_view line) {
   while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
   std::ranges::replace(*text, '\n', ' ');
   const auto time = string_of({"time", "timestamp", "ts", "@timestamp"});
+  // A severity that the text does not repeat.
+  auto level = string_of({"severity", "level", "levelname"});
+  if (level) {
+    std::ranges::transform(*level, level->begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    const bool bad = std::ranges::any_of(std::initializer_list<const char*>{"WARN", "ERR", "FATAL", "CRIT"},
+                                         [&](const char* word) { return level->starts_with(word); });
+    if (bad && text->find(*level) == std::string::npos) *text = *level + " " + *text;
+  }
   return time ? *time + " " + *text : *text;
 }
 

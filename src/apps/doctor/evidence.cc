@@ -40,7 +40,7 @@ constexpr std::string_view kRasWords[] = {"MISMATCH",         "INCOMPLETE",     
 std::string peer_of(std::string_view line) {
   for (const std::string_view word : {"Got completion from peer ", "closed by remote peer ", "losed by peer [",
                                       "onnect to target: ", "onnect to segment: ", "onnect to ", "Call to recv from ",
-                                      "HTTPConnectionPool(host='"})
+                                      "HTTPConnectionPool(host='", " and ip: ", " and address: "})
     if (const auto at = line.find(word); at != std::string_view::npos) {
       auto begin = at + word.size();
       if (begin < line.size() && line[begin] == '(') ++begin;  // "connect to (node-3, 29500)"

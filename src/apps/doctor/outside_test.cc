@@ -159,6 +159,17 @@ TEST(Outside, TheSummaryOfTorchElasticNamesTheFirstFailureAndNotWhomTheAgentKill
   EXPECT_EQ(first(with_cause), "W05");
 }
 
+TEST(Outside, ToolsThatWriteNoSeverityAreHeardWhenTheyFail) {
+  for (const char* line : {"/opt/start.sh: line 41: NODE_RANK: unbound variable", "opening the device failed",
+                           "node3: attach of queue failed: Resource temporarily unavailable",
+                           "frobctl: Failed to open /dev/frob0"})
+    EXPECT_NE(trouble_of(line), Trouble::kNone) << line;
+  for (const char* line : {"INFO Failed to load the plugin, using the internal one", "12 passed, 0 failed",
+                           "n1:4:4 [0] NCCL INFO NET/Plugin: Failed to find ncclNetPlugin_v9 symbol.",
+                           "see line 41: NODE_RANK", "retry 3: connect failed", "exit if it failed"})
+    EXPECT_EQ(trouble_of(line), Trouble::kNone) << line;
+}
+
 TEST(Outside, AServiceThatDidNotStartIsNoSilence) {
   const auto imex = of(
       "Job for nvidia-imex.service failed because the control process exited with error code.\nSee \"systemctl status "

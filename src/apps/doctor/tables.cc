@@ -134,8 +134,10 @@ class TableReader {
         text.find("Mbytes/sec") != std::string_view::npos)
       table_.collective = "send_receive", table_.named = "Mbytes/sec";
     if (text.find("# Benchmarking ") != std::string_view::npos) section(text);
+    // Behind the rows a programme is that of the next table, but for the last line of nccl-tests.
+    const bool ours_to_name = table_.rows.empty() || text.find("test concluded") != std::string_view::npos;
     for (const auto& [theirs, ours] : kProgrammes)
-      if (table_.collective.empty() && text.find(theirs) != std::string_view::npos)
+      if (ours_to_name && table_.collective.empty() && text.find(theirs) != std::string_view::npos)
         table_.collective = ours, table_.named = theirs;
     read_command(text, words);
     if (const auto at = std::ranges::find(words, "nGpus"); at != words.end() && at + 1 != words.end())
@@ -305,7 +307,29 @@ PerfTable read_table(std::string_view text) {
   return reader.finish();
 }
 
+// nccl-tests before 2.9 left a rank's own part out of the bandwidth of an all_gather: algbw = busbw = (n - 1) / n of
+// size / time. One n of all large rows.
+void settle_old_bandwidths(PerfTable& table) {
+  constexpr double kLeast = 1, kNear = 0.03;  // GB/s, from where on there are three digits
+  std::int64_t ranks = 0;
+  std::size_t seen = 0;
+  for (const auto& row : table.rows) {
+    if (row.algbw < kLeast || row.microseconds <= 0 || row.algbw != row.busbw) continue;
+    const double ratio = row.algbw / (static_cast<double>(row.bytes) / row.microseconds * 1e-3);
+    const auto n = ratio < 0.99 ? std::llround(1 / (1 - ratio)) : 0;
+    if (n < 2 || n > 64 || std::abs(ratio * static_cast<double>(n) / static_cast<double>(n - 1) - 1) > kNear) return;
+    if (ranks != 0 && ranks != n) return;
+    ranks = n, ++seen;
+  }
+  if (seen < 2 || (table.ranks > 0 && table.ranks != ranks)) return;
+  table.ranks = ranks;
+  if (table.collective.empty()) table.collective = "all_gather", table.named = "bandwidths without a rank's own part";
+  for (auto& row : table.rows)
+    if (row.microseconds > 0) row.algbw = static_cast<double>(row.bytes) / row.microseconds * 1e-3;
+}
+
 std::string leave_out_contradictions(PerfTable& table) {
+  settle_old_bandwidths(table);
   constexpr double kNear = 0.12, kRounded = 0.02;  // tables print GiB/s as GB/s, and two digits
   const auto own = [](const PerfTable::Row& row) { return static_cast<double>(row.bytes) / row.microseconds * 1e-3; };
   const auto contradicts = [&](const PerfTable::Row& row) {

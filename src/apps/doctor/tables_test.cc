@@ -159,5 +159,18 @@ TEST(Tables, ACommandOfSlurmSaysTheRanksOfAnOsuTable) {
   EXPECT_EQ(table.ranks, 24);
 }
 
+// 4 ranks: 3/4 of 1 MiB in 100 us are 7.86 GB/s, of 64 MiB in 3 ms 16.78.
+TEST(Tables, OldAllGathersLeftARanksOwnPartOutOfBothBandwidths) {
+  auto table = read_table(
+      "     1048576         65536   float    100.0    7.86    7.86  0e+00    101.0    7.79    7.79  0e+00\n"
+      "    67108864       4194304   float   3000.0   16.78   16.78  0e+00   3010.0   16.72   16.72  0e+00\n");
+  EXPECT_EQ(leave_out_contradictions(table), "");
+  EXPECT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.ranks, 4);
+  EXPECT_EQ(table.collective, "all_gather");
+  auto other = read_table("1048576 65536 float 100.0 7.86 7.86 0e+00\n67108864 4194304 float 3000.0 9.1 9.1 0e+00\n");
+  EXPECT_NE(leave_out_contradictions(other), "");
+}
+
 }  // namespace
 }  // namespace weft::doctor

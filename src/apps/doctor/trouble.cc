@@ -46,6 +46,7 @@ constexpr std::string_view kWords[] = {"WARN",
                                        "double free",
                                        "(): ",
                                        "corrupted ",
+                                       ": line ",
                                        " failed",
                                        "ailed to ",
                                        "can't open",
@@ -146,6 +147,16 @@ bool says_failed(std::string_view line) {
          has(line, " failed: ") || has(line, " failed with ") || has(line, "can't open ") || line.ends_with(" failed");
 }
 
+// "/usr/local/bin/start: line 769: VERSION: unbound variable".
+bool shell_reports(std::string_view line) {
+  constexpr std::array kErrors = {"unbound variable", "command not found", "syntax error", "No such file or directory",
+                                  "Permission denied"};
+  const auto at = line.find(": line ");
+  return at != std::string_view::npos && at + 7 < line.size() &&
+         std::isdigit(static_cast<unsigned char>(line[at + 7])) != 0 &&
+         std::ranges::any_of(kErrors, [&](const char* word) { return has(line, word); });
+}
+
 }  // namespace
 
 std::span<const std::string_view> trouble_words() { return kWords; }
@@ -194,7 +205,7 @@ Trouble trouble_of(std::string_view line) {
   for (const std::string_view word :
        {"|CCL_ERROR|", "Cuda error ", "HIP error", "double free or corruption", "(): invalid ", "(): corrupted "})
     if (has(line, word)) return Trouble::kError;
-  if (line.starts_with("Failed: ")) return Trouble::kError;
+  if (line.starts_with("Failed: ") || shell_reports(line)) return Trouble::kError;
   if (has(line, "<warn>") || says_failed(line)) return Trouble::kWarning;
   for (const std::string_view word : {"NCCL WARN", "WARN", "WARNING"})
     if (has_word(line, word)) return Trouble::kWarning;
