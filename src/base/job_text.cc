@@ -269,8 +269,7 @@ std::string plain_text(std::string text) {
   const auto start = text.find_first_not_of(" \t\n");
   if (start == std::string::npos) return text;
   const std::string_view first = std::string_view(text).substr(start, text.find('\n', start) - start);
-  if (is_wrapped(first))
-    text = line_by_line(text, unwrapped);
+  if (is_wrapped(first)) text = line_by_line(text, unwrapped);
   return text;
 }
 

@@ -119,7 +119,8 @@ TEST(Matrices, AMatrixThatIsCutOffKeepsItsWholeRows) {
 TEST(Columns, NvshmemsTestsNameTheirCollectiveAboveAHeaderOfTheirOwn) {
   const auto columns = read_columns(
       "#fcollect_on_stream\nsize(B)     count     type      latency(us)       min_lat(us)       max_lat(us)       "
-      "algbw(GB/s)   busbw(GB/s)\n4096        1024      int       9.500000          9.400             9.700             "
+      "algbw(GB/s)   busbw(GB/s)\n4096        1024      int       9.500000          9.400             9.700            "
+      " "
       "0.431         0.377\n",
       "");
   ASSERT_TRUE(columns);

@@ -58,9 +58,9 @@ void ElasticSummary::line(std::string_view text, const std::string& file, int nu
 void ElasticSummary::finish(const Finder& found) const {
   for (const Summary& s : summaries_) {
     if (s.first == 0 || s.rank.empty() || (s.exit <= 0 && s.exit != kKilled)) continue;
-    const bool told = !s.traceback.empty() && !s.traceback.starts_with("To enable traceback") &&
-                      !s.traceback.starts_with("Signal ");
-    if (told) continue;  // the exception stands in the summary
+    const bool explained =
+        !s.traceback.empty() && !s.traceback.starts_with("To enable traceback") && !s.traceback.starts_with("Signal ");
+    if (explained) continue;  // the exception stands in the summary
     found(s.exit == kKilled ? "W06" : "S25",
           {.file = s.file,
            .text = fmt::format("weft: elastic: rank {} on {} {} first, at {}, exit code {}", s.rank, s.host,

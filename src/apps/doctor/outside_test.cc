@@ -96,7 +96,7 @@ TEST(Outside, TabsOfAQuotedLineAreSpaces) {
   EXPECT_NE(report.verdict.find("cannot open"), std::string::npos) << report.verdict;
 }
 
-// As ibstat prints a port.
+// A port as ibstat prints it.
 std::string ibstat(const char* device, const char* state, const char* physical, const char* layer) {
   return fmt::format(
       "CA '{}'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: {}\n\t\tPhysical state: {}\n\t\tRate: "
@@ -139,7 +139,8 @@ TEST(Outside, WhatTheLibrariesOfATransferReportStandsBeforeTheTransfer) {
 // A block of torch elastic's summary.
 std::string failure(int number, int rank, int exit, const char* traceback) {
   return fmt::format(
-      "[{}]:\n  time      : 2026-03-04_05:06:07\n  host      : node{}\n  rank      : {} (local_rank: {})\n  exitcode  : "
+      "[{}]:\n  time      : 2026-03-04_05:06:07\n  host      : node{}\n  rank      : {} (local_rank: {})\n  exitcode  "
+      ": "
       "{} (pid: {})\n  error_file: <N/A>\n  traceback : {}\n",
       number, rank / 8, rank, rank % 8, exit, 4000 + rank, traceback);
 }
@@ -159,10 +160,10 @@ TEST(Outside, TheSummaryOfTorchElasticNamesTheFirstFailureAndNotWhomTheAgentKill
   EXPECT_EQ(first(with_cause), "W05");
 }
 
-TEST(Outside, ToolsThatWriteNoSeverityAreHeardWhenTheyFail) {
-  for (const char* line : {"/opt/start.sh: line 41: NODE_RANK: unbound variable", "opening the device failed",
-                           "node3: attach of queue failed: Resource temporarily unavailable",
-                           "frobctl: Failed to open /dev/frob0"})
+TEST(Outside, FailuresOfToolsWithoutASeverityAreReported) {
+  for (const char* line :
+       {"/opt/start.sh: line 41: NODE_RANK: unbound variable", "opening the device failed",
+        "node3: attach of queue failed: Resource temporarily unavailable", "frobctl: Failed to open /dev/frob0"})
     EXPECT_NE(trouble_of(line), Trouble::kNone) << line;
   for (const char* line : {"INFO Failed to load the plugin, using the internal one", "12 passed, 0 failed",
                            "n1:4:4 [0] NCCL INFO NET/Plugin: Failed to find ncclNetPlugin_v9 symbol.",
@@ -175,10 +176,10 @@ TEST(Outside, AServiceThatDidNotStartIsNoSilence) {
       "Job for nvidia-imex.service failed because the control process exited with error code.\nSee \"systemctl status "
       "nvidia-imex.service\" for details.\n");
   EXPECT_EQ(first(imex), "S24");
-  const auto none = of(
-      "nvidia-fabricmanager-start.sh[77]: request to query NVSwitch device information from NVSwitch driver failed "
-      "with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\nsystemd[1]: nvidia-fabricmanager.service: Control "
-      "process exited, code=exited, status=1/FAILURE\n");
+  const auto none =
+      of("nvidia-fabricmanager-start.sh[77]: request to query NVSwitch device information from NVSwitch driver failed "
+         "with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\nsystemd[1]: nvidia-fabricmanager.service: Control "
+         "process exited, code=exited, status=1/FAILURE\n");
   EXPECT_EQ(first(none), "R38") << "there is nothing that it could manage";
 }
 

@@ -66,7 +66,8 @@ TEST(Perftest, UcxPerftestsSizeFollowsFromItsRates) {
 
 TEST(Perftest, OsusTablesBetweenTwoRanksAreRead) {
   const auto both = read_perftest(
-      "$ srun -n 2 -N 2 ./osu_bibw D D\n# OSU MPI-ROCM Bi-Directional Bandwidth Test v7.3\n# Size      Bandwidth (MB/s)\n"
+      "$ srun -n 2 -N 2 ./osu_bibw D D\n# OSU MPI-ROCM Bi-Directional Bandwidth Test v7.3\n# Size      Bandwidth "
+      "(MB/s)\n"
       "1            2.50\n1048576  47010.25\n");
   ASSERT_TRUE(both);
   EXPECT_TRUE(both->both_ways);
@@ -79,7 +80,8 @@ TEST(Perftest, OsusTablesBetweenTwoRanksAreRead) {
   ASSERT_EQ(latency->rows.size(), 1u);
   EXPECT_DOUBLE_EQ(latency->rows[0].microseconds, 1.15);
   EXPECT_FALSE(read_perftest("# OSU MPI Allreduce Latency Test v7.3\n# Size  Avg Latency(us)\n8  4.1\n"));
-  EXPECT_FALSE(read_perftest("# OSU MPI Multiple Bandwidth / Message Rate Test v7.3\n# Size  MB/s  Messages/s\n8 1 2\n"));
+  EXPECT_FALSE(
+      read_perftest("# OSU MPI Multiple Bandwidth / Message Rate Test v7.3\n# Size  MB/s  Messages/s\n8 1 2\n"));
 }
 
 }  // namespace

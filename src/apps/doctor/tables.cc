@@ -230,11 +230,11 @@ class TableReader {
 
   // AWS Neuron: "nccom-test -r 32 allr".
   void read_nccom(const std::vector<std::string_view>& words) {
-    constexpr Name kOperations[] = {{"allr", "all_reduce"},         {"all_reduce", "all_reduce"},
-                                    {"allg", "all_gather"},         {"all_gather", "all_gather"},
-                                    {"redsct", "reduce_scatter"},   {"reduce_scatter", "reduce_scatter"},
-                                    {"sendrecv", "send_receive"},   {"alltoall", "all_to_all"},
-                                    {"all_to_all", "all_to_all"},   {"permute", "send_receive"}};
+    constexpr Name kOperations[] = {{"allr", "all_reduce"},       {"all_reduce", "all_reduce"},
+                                    {"allg", "all_gather"},       {"all_gather", "all_gather"},
+                                    {"redsct", "reduce_scatter"}, {"reduce_scatter", "reduce_scatter"},
+                                    {"sendrecv", "send_receive"}, {"alltoall", "all_to_all"},
+                                    {"all_to_all", "all_to_all"}, {"permute", "send_receive"}};
     for (const auto& [theirs, ours] : kOperations)
       if (table_.collective.empty() && std::ranges::find(words, theirs) != words.end())
         table_.collective = ours, table_.named = theirs;

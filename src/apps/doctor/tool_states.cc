@@ -184,15 +184,15 @@ void ToolStates::judge_states(const Finder& found) const {
   for (const Port& p : ports_) {
     if (!p.down()) continue;
     const std::size_t others = active[p.file];
-    const std::string beside = others == 0
-                                   ? ", and no port is Active"
-                                   : fmt::format(", {} other{} Active", others, others == 1 ? " is" : "s are");
-    const std::string_view how = p.disabled()         ? "disabled"
-                           : p.physical.empty() ? "Down"
-                           : p.layer == "Ethernet"
-                               ? "Down though its link is up: the interface is not up"
-                               : "Down though its link is up: no subnet manager has configured it, or its policy holds "
-                                 "a virtual function down";
+    const std::string beside = others == 0 ? ", and no port is Active"
+                                           : fmt::format(", {} other{} Active", others, others == 1 ? " is" : "s are");
+    const std::string_view how =
+        p.disabled()         ? "disabled"
+        : p.physical.empty() ? "Down"
+        : p.layer == "Ethernet"
+            ? "Down though its link is up: the interface is not up"
+            : "Down though its link is up: no subnet manager has configured it, or its policy holds "
+              "a virtual function down";
     if (!p.disabled() && !p.physical.empty() && p.physical.find("linkup") == std::string::npos) continue;
     emit(found, p.disabled() && others > 0 ? "T14" : "F062", p.file, p.state_line,
          fmt::format("port {} of {} is {}{}", p.number, p.device, how, beside),

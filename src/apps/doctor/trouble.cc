@@ -96,32 +96,19 @@ bool glog_error(std::string_view line) {
 
 // Lines with such words that report nothing.
 bool everyday(std::string_view line) {
-  constexpr std::array kEveryday = {" 0 errors",
-                                    "no error",
-                                    "No error",
-                                    "error_handling",
-                                    "ErrorHandling",
-                                    "error handling",
-                                    "errors=0",
-                                    "errors: 0",
-                                    "without error",
-                                    "ERROR_IF",
-                                    "NCCL_ASYNC_ERROR",
-                                    "FutureWarning",
-                                    "DeprecationWarning",
-                                    "UserWarning",
-                                    "log_level",
-                                    "Last error:",
-                                    "LOGLEVEL",
-                                    "DEBUG=WARN",
-                                    "Error rate",
-                                    "error rate",
-                                    "on_error",
-                                    "WARNING level",
-                                    "timeout set to",
-                                    "error recovery enabled",
-                                    "AER: enabled",
-                                    "Logging before InitGoogleLogging"};
+  constexpr std::array kEveryday = {" 0 errors",          "no error",
+                                    "No error",           "error_handling",
+                                    "ErrorHandling",      "error handling",
+                                    "errors=0",           "errors: 0",
+                                    "without error",      "ERROR_IF",
+                                    "NCCL_ASYNC_ERROR",   "FutureWarning",
+                                    "DeprecationWarning", "UserWarning",
+                                    "log_level",          "Last error:",
+                                    "LOGLEVEL",           "DEBUG=WARN",
+                                    "Error rate",         "error rate",
+                                    "on_error",           "WARNING level",
+                                    "timeout set to",     "error recovery enabled",
+                                    "AER: enabled",       "Logging before InitGoogleLogging"};
   return std::ranges::any_of(kEveryday, [&](const char* word) { return has(line, word); });
 }
 
@@ -139,8 +126,8 @@ bool kernel_reports(std::string_view line) {
 // "mmap of rcvhdrq failed: Resource temporarily unavailable" of a tool that writes no severity. Loggers' lines of a
 // lower severity than a warning say what was tried in vain, and is tried otherwise.
 bool says_failed(std::string_view line) {
-  constexpr std::array kQuiet = {"INFO", "DEBUG", "TRACE", "NOTICE", "info", "debug", "trace", "retry", "trying",
-                                 " 0 failed", "failed: 0", "failed=0", "if ", "success"};
+  constexpr std::array kQuiet = {"INFO",  "DEBUG",  "TRACE",     "NOTICE",    "info",     "debug", "trace",
+                                 "retry", "trying", " 0 failed", "failed: 0", "failed=0", "if ",   "success"};
   if (std::ranges::any_of(kQuiet, [&](const char* word) { return has(line, word); })) return false;
   while (!line.empty() && (line.back() == ' ' || line.back() == '.' || line.back() == '!')) line.remove_suffix(1);
   return line.starts_with("Failed to ") || has(line, ": Failed to ") || has(line, ": failed to ") ||

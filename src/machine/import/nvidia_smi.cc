@@ -16,7 +16,6 @@ bool leaves_nvlink_out(std::string_view text) {
   return has("topo -mp") || (has("Legend:") && has("PIX  =") && !has("NV#"));
 }
 
-
 using Way = ClassMatrix::Way;
 using Words = std::vector<std::string_view>;
 

@@ -166,8 +166,8 @@ class Parser {
     return value;
   }
 
-  // amd-smi says XGMI and one hop of all GPUs of a hive. Its bandwidths tell pairs that no link joins ("0-0"), and
-  // pairs of several links.
+  // amd-smi says XGMI and one hop of all GPUs of a hive. Its bandwidths distinguish pairs that no link joins
+  // ("0-0") and pairs of several links.
   std::int32_t xgmi_links(std::size_t i, std::size_t j) const {
     const double own = bandwidth(i, j);
     if (own < 0) return 1;
