@@ -71,6 +71,18 @@ TEST_F(Pasted, RowsUnderAHeaderOfTheirOwnAreReadByIt) {
   EXPECT_NE(a.out.find("column 'latency(us)'"), std::string::npos) << a.out;
 }
 
+TEST_F(Pasted, CoresOfNccomTestAreAskedForAsChips) {
+  const std::string table =
+      "nccom-test -r 8 allr\n size(B) count(elems) type time(us) algbw(GB/s) busbw(GB/s)\n 33554432 33554432 uint8 768 "
+      "43.69 76.46\n";
+  const Answer asked = weft("check " + with(table) + " --on aws-trn1");
+  EXPECT_EQ(asked.code, 2);
+  EXPECT_NE(asked.err.find("8 ranks are NeuronCores"), std::string::npos) << asked.err;
+  const Answer a = weft("check " + with(table) + " --on aws-trn1 --ranks 4");
+  EXPECT_NE(a.out.find("This all_reduce table"), std::string::npos) << a.out << a.err;
+  EXPECT_NE(a.out.find("on 4 ranks"), std::string::npos) << a.out;
+}
+
 TEST_F(Pasted, DoctorShowsTheHintOfAPortThatIsSwitchedOff) {
   const std::string ports =
       "CA 'mlx5_0'\n\tCA type: MT4129\n\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: 400\n"

@@ -307,6 +307,18 @@ Status settle_rows(const Spec& spec, std::string_view text, PerfTable& read, std
   return settle_rows(spec, text, read, own_columns);
 }
 
+// Machines of weft have chips as ranks.
+Status settle_cores(const Spec& spec, PerfTable& read) {
+  if (read.cores == 0) return {};
+  if (spec.ranks <= 0)
+    return bad_input(
+        "{}: its {} ranks are NeuronCores, several of a chip: how many chips are they? Say --ranks CHIPS; cores of one "
+        "chip use no link",
+        spec.table, read.cores);
+  for (PerfTable::Row& row : read.rows) row.busbw = 0;  // its factor is that of the cores
+  return {};
+}
+
 Result<int> run(const Spec& spec) {
   WEFT_TRY(std::string text, read_text_file(spec.table));
   text = plain_text(std::move(text));
@@ -322,6 +334,7 @@ Result<int> run(const Spec& spec) {
     WEFT_TRY(own_columns, take_columns(spec, text, columns, read));
   }
   WEFT_CHECK(settle_rows(spec, text, read, own_columns));
+  WEFT_CHECK(settle_cores(spec, read));
   const std::int64_t number = ranks_of(spec, read);
   const auto inferred = doctor::infer_collective(read, number);
   std::string collective = !spec.collective.empty()       ? spec.collective

@@ -238,8 +238,8 @@ class TableReader {
     for (const auto& [theirs, ours] : kOperations)
       if (table_.collective.empty() && std::ranges::find(words, theirs) != words.end())
         table_.collective = ours, table_.named = theirs;
-    if (const double ranks = option(words, {"-r", "--nworkers"}); ranks >= 1 && ranks < 1e6)
-      table_.ranks = std::max(table_.ranks, static_cast<std::int64_t>(ranks));
+    if (const double cores = option(words, {"-r", "--nworkers"}); cores >= 1 && cores < 1e6)
+      table_.cores = static_cast<std::int64_t>(cores);
   }
 
   // "#  Rank  3 Group  0 Pid 4711 on  node1 device  3 [0x1b] NVIDIA H100 80GB HBM3"

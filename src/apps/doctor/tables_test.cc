@@ -147,7 +147,8 @@ TEST(Tables, NeuronsTestNamesItsOperationAndItsWorkersInItsCommand) {
       "$ nccom-test -r 32 -b 64MB redsct\n     size(B)    count(elems)     type    time(us)    algbw(GB/s)    "
       "busbw(GB/s)\n    67108864        16777216    fp32         1500          44.74          43.34\n");
   EXPECT_EQ(table.collective, "reduce_scatter");
-  EXPECT_EQ(table.ranks, 32);
+  EXPECT_EQ(table.cores, 32);
+  EXPECT_EQ(table.ranks, 0);
   ASSERT_EQ(table.rows.size(), 1u);
 }
 
