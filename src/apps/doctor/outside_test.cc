@@ -167,7 +167,8 @@ TEST(Outside, FailuresOfToolsWithoutASeverityAreReported) {
     EXPECT_NE(trouble_of(line), Trouble::kNone) << line;
   for (const char* line : {"INFO Failed to load the plugin, using the internal one", "12 passed, 0 failed",
                            "n1:4:4 [0] NCCL INFO NET/Plugin: Failed to find ncclNetPlugin_v9 symbol.",
-                           "see line 41: NODE_RANK", "retry 3: connect failed", "exit if it failed"})
+                           "see line 41: NODE_RANK", "retry 3: connect failed", "exit if it failed",
+                           "[    0.512345] pci 0000:00:1f.0: BAR 13: failed to assign [io  size 0x1000]"})
     EXPECT_EQ(trouble_of(line), Trouble::kNone) << line;
 }
 

@@ -123,12 +123,22 @@ bool kernel_reports(std::string_view line) {
          std::ranges::any_of(kTroubles, [&](const char* word) { return has(line, word); });
 }
 
+// "[   12.345678] …" or syslog's " kernel: ": a boot prints what it tried in vain; kernel_reports() picks the lines of
+// drivers that matter.
+bool of_kernel(std::string_view line) {
+  if (has(line, "kernel:")) return true;
+  if (!line.starts_with('[')) return false;
+  const auto digit = std::min(line.find_first_not_of(' ', 1), line.size());
+  const auto dot = std::min(line.find_first_not_of("0123456789", digit), line.size());
+  return dot > digit && dot < line.size() && line[dot] == '.';
+}
+
 // "mmap of rcvhdrq failed: Resource temporarily unavailable" of a tool that writes no severity. Loggers' lines of a
 // lower severity than a warning say what was tried in vain, and is tried otherwise.
 bool says_failed(std::string_view line) {
   constexpr std::array kQuiet = {"INFO",  "DEBUG",  "TRACE",     "NOTICE",    "info",     "debug", "trace",
                                  "retry", "trying", " 0 failed", "failed: 0", "failed=0", "if ",   "success"};
-  if (std::ranges::any_of(kQuiet, [&](const char* word) { return has(line, word); })) return false;
+  if (of_kernel(line) || std::ranges::any_of(kQuiet, [&](const char* word) { return has(line, word); })) return false;
   while (!line.empty() && (line.back() == ' ' || line.back() == '.' || line.back() == '!')) line.remove_suffix(1);
   return line.starts_with("Failed to ") || has(line, ": Failed to ") || has(line, ": failed to ") ||
          has(line, " failed: ") || has(line, " failed with ") || has(line, "can't open ") || line.ends_with(" failed");
