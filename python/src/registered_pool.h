@@ -1,5 +1,7 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,9 +13,10 @@
 
 namespace weft::python {
 
-// Registered memory of one communicator for an allocator of NumPy or torch. Blocks that were given back are kept, for the
-// next array of that size has their pages, until the communicator ends or has no other memory left.
-// Blocks in use keep the communicator's memory, but not the communicator. Thread: any. Unit: bytes.
+// Registered memory of one communicator for an allocator of NumPy or torch. Blocks that were given back are kept, for
+// the next array of that size has their pages, until the communicator ends or has no other memory left. Blocks in use
+// keep the communicator's memory, but not the communicator. A child of fork() gets no blocks: it would write where its
+// parent does. Thread: any. Unit: bytes.
 class RegisteredPool {
  public:
   static constexpr std::size_t kSmallest = 4096;  // a smaller message is copied anyway
@@ -22,7 +25,7 @@ class RegisteredPool {
 
   // Aligned to 64 bytes. Null: the block is small, the communicator has ended, or it has no memory left.
   void* take(std::size_t bytes) {
-    if (bytes < kSmallest || bytes > kMost) return nullptr;
+    if (bytes < kSmallest || bytes > kMost || getpid() != owner_) return nullptr;
     const std::size_t size = rounded(bytes);
     const std::lock_guard guard(mutex_);
     if (const auto found = kept_.find(size); found != kept_.end()) return use(std::move(kept_.extract(found).mapped()));
@@ -56,6 +59,12 @@ class RegisteredPool {
     return used->second.size();
   }
 
+  // No block is in use.
+  bool is_idle() const {
+    const std::lock_guard guard(mutex_);
+    return used_.empty();
+  }
+
  private:
   static constexpr std::size_t kMost = std::size_t{1} << 46;
 
@@ -73,6 +82,7 @@ class RegisteredPool {
   }
 
   const std::weak_ptr<Lane> lane_;
+  const pid_t owner_ = getpid();
   mutable std::mutex mutex_;
   std::unordered_map<void*, Memory> used_;   // by mutex_
   std::multimap<std::size_t, Memory> kept_;  // by mutex_; by size

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/extension.h>
 
+#include "allocator.h"
 #include "channel.h"
 #include "collectives.h"
 #include "elastic.h"
@@ -325,6 +326,17 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   adapter::bind_gloo(m);
   m.def("flight_record",
         [](bool only_active) { return pybind11::bytes(adapter::FlightRecord::of_process().pickled(only_active)); });
+  m.def(
+      "place_tensors",
+      [](const adapter::Backend& group) {
+        const auto lane = group.lane();
+        TORCH_CHECK_VALUE(lane, "weft: the group has no communicator");
+        return adapter::RegisteredAllocator::of_process().on(lane);
+      },
+      pybind11::arg("group"));
+  m.def(
+      "place_tensors_no_more", [](int user) { adapter::RegisteredAllocator::of_process().off(user); },
+      pybind11::arg("user"));
   m.def("carried", [] {
     std::vector<std::tuple<std::string, std::string, int, int>> all;
     for (const auto& c : adapter::Backend::carried()) all.emplace_back(c.name, c.asked_for, c.rank, c.size);

@@ -29,7 +29,8 @@ def copy_sources():
     (source / "src").mkdir()
     for file in [HERE / "adapter.cc", *HERE.glob("*.h")]:
         shutil.copy(file, source / "torch")
-    shutil.copy(HERE.parent / "src" / "lane.h", source / "src")
+    for header in ("lane.h", "registered_pool.h"):
+        shutil.copy(HERE.parent / "src" / header, source / "src")
     shutil.copytree(PREFIX / "include" / "weft", source / "include" / "weft")
     for folder in (PREFIX / "include", pathlib.Path("/usr/include"), pathlib.Path("/usr/local/include")):
         if (folder / "tl/expected.hpp").exists():  # of the public domain (CC0), which weft's headers include

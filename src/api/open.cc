@@ -9,6 +9,7 @@
 #include "api/log_lines.h"
 #include "api/share_rates.h"
 #include "api/this_machine.h"
+#include "base/forks.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "exec/kernels/fold.h"
@@ -62,9 +63,9 @@ Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> wo
   std::optional<SharedChoices> shared;
   if constexpr (std::is_same_v<World, net::shm::World>)
     shared = {kept.endpoint.segment(), calibrate::to_text(origin->rates)};
-  auto session = std::make_shared<session::Session>(
-      std::move(executor), ranks_per_node, chooser_of(machine, origin->settings, origin->log, std::move(shared)),
-      streams);
+  auto session =
+      make_owned<session::Session>(std::move(executor), ranks_per_node,
+                                   chooser_of(machine, origin->settings, origin->log, std::move(shared)), streams);
   session->log_to(origin->log);
   if (left) session->begin_broken(std::move(*left));
   origin->log->info(LogPart::kInit, "communicator {}: rank {} of {} over {}", place.group, place.rank, place.ranks,

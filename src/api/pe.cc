@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/forks.h"
+
 namespace weft::api {
 
 namespace {
@@ -47,7 +49,7 @@ Pe::Pe(Parts parts)
       if (r != self && ended(r)) return fmt::format("PE {} has ended", r);
     return {};
   };
-  everybody_ = std::make_shared<Team>(pgas::Group{0, 1, ranks()}, rank(), space_, std::move(parts.comm));
+  everybody_ = make_owned<Team>(pgas::Group{0, 1, ranks()}, rank(), space_, std::move(parts.comm));
 }
 
 Pe::~Pe() = default;

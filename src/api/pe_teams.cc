@@ -1,4 +1,5 @@
 #include "api/pe.h"
+#include "base/forks.h"
 #include "exec/executor.h"
 
 // How ranks of a job become a team: of a group's members only those take part. Where all map the same memory, the first
@@ -95,9 +96,9 @@ Result<std::shared_ptr<Team>> Pe::make_team_in_memory(const pgas::Group& group) 
       const std::lock_guard guard(mutex_);
       commons_.release(links, net::memory::Group::bytes(group.size));
     });
-  return std::make_shared<Team>(
-      group, member, space_,
-      Communicator(std::make_shared<session::Session>(std::move(executor), group.size, chooser_)), std::move(shares));
+  return make_owned<Team>(group, member, space_,
+                          Communicator(make_owned<session::Session>(std::move(executor), group.size, chooser_)),
+                          std::move(shares));
 }
 
 Result<std::shared_ptr<Team>> Pe::make_team_by_meeting(const pgas::Group& group) {
@@ -117,7 +118,7 @@ Result<std::shared_ptr<Team>> Pe::make_team_by_meeting(const pgas::Group& group)
   if (text.id == UniqueId{})
     return failure(Code::kNoResources, Blame::kOperation, "PE {} cannot open a place to meet", group.start);
   WEFT_TRY(Communicator comm, Communicator::connect(text.id, member, group.size, options));
-  return std::make_shared<Team>(group, member, space_, std::move(comm));
+  return make_owned<Team>(group, member, space_, std::move(comm));
 }
 
 }  // namespace weft::api

@@ -1,6 +1,7 @@
 #include "weft/pgas.h"
 
 #include "api/pe.h"
+#include "base/forks.h"
 
 namespace weft::pgas {
 namespace {
@@ -53,14 +54,14 @@ void Team::set_interrupt(std::function<bool()> interrupted) {
 Result<World> World::from_environment(bool share_variables) {
   WEFT_TRY(const env::Settings settings, env::read());
   WEFT_TRY(auto pe, api::join_pgas(settings, share_variables));
-  return World(std::move(pe));
+  return World(left_to_owner(std::move(pe)));
 }
 
 Result<std::vector<World>> World::threads(Rank ranks) {
   WEFT_TRY(const env::Settings settings, env::read());
   WEFT_TRY(auto pes, api::open_pgas_threads(ranks, settings));
   std::vector<World> all;
-  for (auto& pe : pes) all.push_back(World(std::move(pe)));
+  for (auto& pe : pes) all.push_back(World(left_to_owner(std::move(pe))));
   return all;
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/forks.h"
 #include "base/result.h"
 
 namespace weft {
@@ -107,6 +108,7 @@ struct Queue::Worker {
   std::thread::id id;  // constant once a queue has it
   std::mutex joining;  // of what follows; a thread may close a queue while another does
   std::thread thread;
+  const Owner owner;
 };
 
 Queue::Queue(Communicator communicator) : worker_(Worker::start(std::move(communicator))) {}
@@ -166,6 +168,7 @@ void Queue::abort() {
 
 void Queue::close() {
   if (!worker_) return;
+  if (worker_->owner.inherited()) return leave(worker_);
   {
     const std::lock_guard guard(worker_->mutex);
     worker_->closed = true;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/session/arguments.h"
+#include "base/forks.h"
 #include "net/bootstrap/job.h"
 #include "net/bootstrap/secret.h"
 #include "net/link/interfaces.h"
@@ -132,12 +133,15 @@ struct MeetingPlace::Service {
   net::bootstrap::Host host;
   UniqueId id;
   std::thread thread;
+  const Owner owner;
 };
 
 MeetingPlace::MeetingPlace(std::unique_ptr<Service> service) : service_(std::move(service)) {}
 MeetingPlace::MeetingPlace(MeetingPlace&&) noexcept = default;
 MeetingPlace& MeetingPlace::operator=(MeetingPlace&&) noexcept = default;
-MeetingPlace::~MeetingPlace() = default;
+MeetingPlace::~MeetingPlace() {
+  if (service_ && service_->owner.inherited()) leave(service_);
+}
 
 const UniqueId& MeetingPlace::id() const {
   static const UniqueId none;

@@ -130,6 +130,36 @@ def topk_hook(rank, ranks):
     print("right")
 
 
+def allocations(rank, ranks):
+    import weftcomm_torch
+
+    plain = torch.ones(1 << 16)
+    with weftcomm_torch.allocations():
+        x = torch.full((1 << 16,), rank + 1.0)
+        weights = torch.nn.Linear(128, 256)
+        weights(torch.ones(64, 128)).square().sum().backward()
+        with weftcomm_torch.allocations():
+            small, inner = torch.ones(8), torch.ones(1 << 12)
+        assert is_shared(torch.zeros(1 << 12).data_ptr()), "the inner block ended the outer one"
+        child = os.fork()
+        if child == 0:
+            mine = torch.full((1 << 16,), 7.0)
+            os._exit(int(is_shared(mine.data_ptr())))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "a forked child has its parent's memory"
+        x.resize_(1 << 18)[1 << 16 :] = rank + 1.0
+        parts = [torch.empty_like(x) for _ in range(ranks)]
+    shared = [x, weights.weight, weights.weight.grad, inner, parts[0]]
+    assert all(is_shared(t.data_ptr()) for t in shared)
+    assert not any(is_shared(t.data_ptr()) for t in (plain, small, torch.ones(1 << 16)))
+    dist.all_gather(parts, x)
+    assert all((part == r + 1).all() for r, part in enumerate(parts))
+    dist.all_reduce(weights.weight.grad)
+    at = x.data_ptr()
+    del x
+    with weftcomm_torch.allocations():
+        assert torch.empty(1 << 18).data_ptr() == at, "a block that was given back is not used again"
+
+
 def memory(rank, ranks):
     import weftcomm_torch
 
@@ -139,6 +169,7 @@ def memory(rank, ranks):
     dist.all_reduce(x)
     assert (x == sum(range(1, ranks + 1))).all()
     assert weftcomm_torch.empty(7).dtype == torch.float32
+    allocations(rank, ranks)
     huge = weftcomm_torch.empty(1 << 28, torch.float64)  # 2 GiB: more than WEFT_HEAP
     assert not is_shared(huge.data_ptr())
     gloo = dist.new_group(backend="gloo")

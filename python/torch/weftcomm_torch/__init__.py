@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from . import _gloo, _monitored, _numbered, _shrunk
 from ._gradients import TopK as TopK
 from ._gradients import bf16_sum_hook as bf16_sum_hook
-from ._gradients import empty as empty
 from ._gradients import fp8_sum_hook as fp8_sum_hook
 from ._gradients import topk_hook as topk_hook
+from ._memory import allocations as allocations
+from ._memory import empty as empty
 
 
 def _compiled() -> Any:

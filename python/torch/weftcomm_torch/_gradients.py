@@ -1,4 +1,4 @@
-"""DDP's exchange of gradients, and memory for tensors."""
+"""DDP's exchange of gradients."""
 
 from __future__ import annotations
 
@@ -131,27 +131,3 @@ def topk_hook(state: TopK, bucket: Any) -> Any:
 # DDP wants either its own class as an annotation, which only `import torch` gives, or none.
 for _hook in (bf16_sum_hook, fp8_sum_hook, topk_hook):
     _hook.__annotations__.clear()
-
-
-def empty(shape: int | Sequence[int], dtype: torch.dtype | None = None, group: Any = None) -> torch.Tensor:
-    """A CPU tensor in registered memory of a group of weft's, which its ranks read without intermediate copies.
-
-    dtype: torch's default unless given. group: the default group unless given. Large messages (from a few KiB): either all
-    ranks pass such tensors to a collective, or none does. Where no registered memory is left (WEFT_HEAP), the tensor is
-    plain. Errors: ValueError, for a group of another backend.
-    """
-    import math
-
-    import torch
-    import torch.distributed as dist
-
-    sizes = [shape] if isinstance(shape, int) else list(shape)
-    cpu = torch.device("cpu")
-    backend = (dist.distributed_c10d._get_default_group() if group is None else group)._get_backend(cpu)
-    from . import _compiled
-
-    if not isinstance(backend, _compiled().ProcessGroupWeft):
-        raise ValueError(f"weft: the group's backend is {backend.name()}; registered memory is of groups of weft's")
-    kind = torch.get_default_dtype() if dtype is None else dtype
-    flat: torch.Tensor = backend.allocate_tensor(math.prod(sizes), dtype=kind, device=cpu)
-    return flat.view(sizes)

@@ -14,6 +14,8 @@ namespace {
 // knows how far the call has come.
 template <class Call>
 auto entered(session::Session& session, Call call) -> decltype(call()) {
+  if (session.owner.inherited()) [[unlikely]]
+    return bad_input("this process was forked after the communicator had connected");
   const session::Session::Turn turn(session);
   try {
     return call();
@@ -69,7 +71,7 @@ Memory& Memory::operator=(Memory&& other) noexcept {
 }
 
 Memory::~Memory() {
-  if (data_ != nullptr) session_->executor().deallocate(data_);
+  if (data_ != nullptr && !session_->owner.inherited()) session_->executor().deallocate(data_);
 }
 
 Rank Communicator::rank() const { return !session_ ? -1 : session_->executor().rank(); }
@@ -236,7 +238,7 @@ void Communicator::set_interrupt(std::function<bool()> interrupted) {
 }
 
 void Communicator::abort(std::string_view why) {
-  if (session_) session_->abort(why);
+  if (session_ && !session_->owner.inherited()) session_->abort(why);
 }
 
 Status Communicator::monitored_barrier(std::chrono::milliseconds timeout) {

@@ -17,6 +17,7 @@
 #include "api/session/groups.h"
 #include "api/session/point_to_point.h"
 #include "api/session/request.h"
+#include "base/forks.h"
 #include "base/log.h"
 #include "exec/executor.h"
 #include "exec/recorder/recorder.h"
@@ -175,6 +176,8 @@ class Session {
   tl::unexpected<Error> out_of_memory();
   Status monitored_barrier(std::chrono::milliseconds timeout);
   Status finalize();
+
+  const Owner owner;
 
  private:
   static constexpr std::chrono::milliseconds kForEver = kMostTimeout;

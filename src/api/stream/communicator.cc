@@ -2,6 +2,7 @@
 #include "api/stream/exchange.h"
 #include "api/stream/window.h"
 #include "base/env.h"
+#include "base/forks.h"
 #include "weft/cuda.h"
 
 namespace weft::cuda {
@@ -24,7 +25,7 @@ Result<std::vector<Communicator>> Communicator::open(std::span<const int> device
   WEFT_TRY(const auto used, runtime());
   WEFT_TRY(const auto group, stream::Group::open(used, devices, options.timeout));
   std::vector<Communicator> all;
-  for (Rank r = 0; r < group->ranks(); ++r) all.push_back(Communicator(std::make_shared<stream::Member>(group, r)));
+  for (Rank r = 0; r < group->ranks(); ++r) all.push_back(Communicator(make_owned<stream::Member>(group, r)));
   return all;
 }
 
@@ -78,7 +79,7 @@ Status check_all_there(std::span<const Communicator> ranks) {
 Result<std::vector<Window>> Window::as_handles(Result<std::vector<stream::Window>> made) {
   if (!made) return tl::make_unexpected(made.error());
   std::vector<Window> all;
-  for (stream::Window& w : *made) all.push_back(Window(std::make_shared<stream::Window>(std::move(w))));
+  for (stream::Window& w : *made) all.push_back(Window(make_owned<stream::Window>(std::move(w))));
   return all;
 }
 Result<std::vector<Window>> Window::open(std::span<const Communicator> ranks, std::span<void* const> memory,

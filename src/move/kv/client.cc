@@ -128,7 +128,9 @@ Result<Client> Client::connect(transfer::Agent& agent, const ClientOptions& opti
 Client::Client(std::shared_ptr<detail::ClientState> state) : state_(std::move(state)) {}
 Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;
-Client::~Client() = default;
+Client::~Client() {
+  if (state_ != nullptr && state_->owner.inherited()) leave(state_);
+}
 
 Result<Lease> Client::match(std::string_view salt, std::span<const Token> tokens) {
   if (state_ == nullptr) return detail::no_client();

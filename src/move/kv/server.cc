@@ -1,4 +1,5 @@
 #include "base/env.h"
+#include "base/forks.h"
 #include "move/kv/line.h"
 #include "move/kv/session.h"
 
@@ -11,6 +12,7 @@ using namespace std::chrono_literals;
 }  // namespace
 
 struct detail::ServerState {
+  const Owner owner;
   ServerState(const Serving& with, const link::Key& key)
       : serving(with),
         loop({.key = key,
@@ -56,7 +58,9 @@ Result<Server> Server::open(Store& store, const ServerOptions& options) {
 Server::Server(std::unique_ptr<detail::ServerState> state) : state_(std::move(state)) {}
 Server::Server(Server&&) noexcept = default;
 Server& Server::operator=(Server&&) noexcept = default;
-Server::~Server() = default;
+Server::~Server() {
+  if (state_ != nullptr && state_->owner.inherited()) leave(state_);
+}
 std::string Server::address() const { return state_ ? state_->address.text() : std::string(); }
 std::int64_t Server::clients() const { return state_ ? state_->loop.known() : 0; }
 

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/forks.h"
 #include "move/kv/cache.h"
 
 namespace weft::kv::detail {
@@ -19,6 +20,8 @@ class Holder {
   virtual void end(std::uint64_t lease) = 0;
   virtual Result<std::int64_t> commit(std::uint64_t writing) = 0;
   virtual void abandon(std::uint64_t writing) = 0;
+
+  const Owner owner;
 };
 
 // A cache with what is out of it, by number. Its store, its server's thread, and open leases share it. Thread: any.

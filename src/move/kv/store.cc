@@ -27,7 +27,9 @@ Lease& Lease::operator=(Lease&& o) noexcept {
 }
 Lease::~Lease() { end(); }
 void Lease::end() {
-  if (const auto holder = std::exchange(holder_, nullptr)) holder->end(id_);
+  auto holder = std::exchange(holder_, nullptr);
+  if (holder && holder->owner.inherited()) return leave(holder);
+  if (holder) holder->end(id_);
 }
 
 Writing::Writing(Writing&& o) noexcept { *this = std::move(o); }
@@ -45,7 +47,9 @@ Result<std::int64_t> Writing::commit() {
   return holder->commit(id_);
 }
 void Writing::abandon() {
-  if (const auto holder = std::exchange(holder_, nullptr)) holder->abandon(id_);
+  auto holder = std::exchange(holder_, nullptr);
+  if (holder && holder->owner.inherited()) return leave(holder);
+  if (holder) holder->abandon(id_);
 }
 
 Result<Store> Store::open(transfer::Agent& agent, const StoreOptions& options) {
@@ -91,7 +95,11 @@ Store& Store::operator=(Store&& o) noexcept {
   return *this;
 }
 Store::~Store() {
-  if (state_ != nullptr) state_->close();
+  if (state_ == nullptr) return;
+  if (state_->owner.inherited())
+    leave(state_);
+  else
+    state_->close();
 }
 
 Lease Store::match(std::string_view salt, std::span<const Token> tokens) {

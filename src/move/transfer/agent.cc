@@ -101,6 +101,10 @@ Result<Agent> Agent::open(Options options) {
 
 Agent::~Agent() {
   if (state_ == nullptr) return;
+  if (state_->owner.inherited()) {
+    leave(state_);
+    return;
+  }
   for (const auto& weak : state_->works) {
     const auto work = weak.lock();
     if (work == nullptr || work->state != State::kRunning) continue;

@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/forks.h"
 #include "move/transfer/peer.h"
 #include "move/transfer/server.h"
 #include "move/transfer/work.h"
@@ -11,6 +12,7 @@ namespace weft::transfer::detail {
 
 // What an agent has. Calls of the agent hold `mutex`; the server's thread sees `regions` and `segment` only.
 struct AgentState {
+  const Owner owner;
   Options options;
   MeetOptions meeting;
   net::link::Digest layout{};
