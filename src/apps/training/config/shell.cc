@@ -24,8 +24,11 @@ constexpr std::size_t kMostCommands = 1 << 16;  // of one script
 
 class Interpreter {
  public:
-  Interpreter(ShellRun& run, const std::function<std::optional<std::string>(const std::string&)>& source)
-      : run_(run), source_(source), words_(run) {}
+  Interpreter(ShellRun& run, const std::function<std::optional<std::string>(const std::string&)>& source,
+              const std::vector<std::string>& arguments)
+      : run_(run), source_(source), words_(run) {
+    words_.arguments = arguments;
+  }
 
   void script(std::string_view text) {
     if (++depth_ > kDeepest) return void(--depth_);
@@ -368,9 +371,10 @@ class Interpreter {
 
 }  // namespace
 
-ShellRun run_shell(std::string_view text, const std::function<std::optional<std::string>(const std::string&)>& source) {
+ShellRun run_shell(std::string_view text, const std::function<std::optional<std::string>(const std::string&)>& source,
+                   const std::vector<std::string>& arguments) {
   ShellRun run;
-  Interpreter(run, source).script(text);
+  Interpreter(run, source, arguments).script(text);
   return run;
 }
 
