@@ -44,7 +44,7 @@ const std::vector<Names>& plan_names() {
       {"vp", {"virtual_pipeline_model_parallel_size", "virtual_pipeline_parallelism"}},
       {"cp", {"context_parallel_size", "context_parallel_degree", "cp_size", "context_parallelism", "cp_degree",
         "parallelism_config_cp_size", "parallelism_config_sp_size"}},
-      {"ep", {"expert_model_parallel_size", "expert_parallel_degree", "ep_size", "expert_parallelism"}},
+      {"ep", {"expert_model_parallel_size", "expert_parallel_degree", "ep_size", "expert_parallelism", "expert_parallel_size"}},
       {"etp", {"expert_tensor_parallel_size", "expert_tensor_parallel_degree"}},
       {"mtp", {"mtp_num_layers", "num_nextn_predict_layers"}},
       {"lora", {"lora_rank", "lora_r", "lora_dim", "peft.dim"}},
@@ -92,6 +92,8 @@ Status read_plan(std::string_view file, const Settings& settings, Config& config
   for (const Names& names : plan_names())
     for (const char* key : names.keys) {
       WEFT_TRY(const auto value, settings.count(file, key));
+      if (const auto text = settings.find(key); text && text->find('$') != std::string::npos && *text != "$")
+        config.assumed.push_back(fmt::format("{}: {} is known to the running script only", key, *text));
       const std::int64_t least = std::string_view(names.field) == "zero" ? 0 : 1;
       if (value && *value >= least) config.numbers.try_emplace(names.field, *value);
     }
@@ -117,7 +119,10 @@ Status read_plan(std::string_view file, const Settings& settings, Config& config
       })) config.recompute = "selective";
   if (!config.recompute.empty() && config.recompute != "full" && config.recompute != "none")
     config.recompute = "selective";
-  if (settings.on("fp8_format") || settings.on("fp8") || settings.on("fp8_hybrid") || settings.on("fp8_e4m3"))
+  // NeMo's kinds of FP8 stand beside the switch that turns it on.
+  const bool off = settings.has("fp8") && !settings.on("fp8");
+  if (!off &&
+      (settings.on("fp8_format") || settings.on("fp8") || settings.on("fp8_hybrid") || settings.on("fp8_e4m3")))
     config.precision = "fp8";
   else if (settings.on("bf16") || settings.on("fp16") || settings.on("bf16.enabled") || settings.on("fp16.enabled") ||
            settings.on("mixed_precision"))
@@ -159,6 +164,7 @@ Status read_format(std::string_view file, const Settings& settings, Config& conf
 std::optional<std::int64_t> vocabulary(const Settings& settings, Config& config) {
   const std::string type = settings.find("tokenizer_type").value_or(settings.find("tokenizer.type").value_or(""));
   std::string name = settings.find("tokenizer_model").value_or(settings.find("tokenizer.model").value_or(""));
+  if (name.empty()) name = settings.find("patch_tokenizer_type").value_or("");  // Pai-Megatron-Patch
   if (name.empty() || name.find('$') != std::string::npos) name = type;
   if ((name.empty() || name == type) &&
       settings.find("vocab_file").value_or("").find("20B_tokenizer") != std::string::npos)
@@ -214,6 +220,9 @@ Status read_hybrid(std::string_view file, const Settings& settings, json& sizes)
 Status refuse_others(std::string_view file, const Settings& settings) {
   static constexpr std::string_view kOthers[] = {"griffin", "recurrentgemma", "hyena", "evo2", "rwkv",
                                                  "retro",   "t5",             "ul2",   "bart", "bert"};
+  for (const char* key : {"encoder_num_layers", "decoder_num_layers"})
+    if (settings.has(key))
+      return bad_input("{}: {}: a model with an encoder and a decoder, whose training is not modelled", file, key);
   const std::string stem = std::filesystem::path(file).stem().string();
   for (const std::string& name : {settings.find("name_constant").value_or(""), settings.find("name").value_or(""),
                                   settings.find("tokenizer.type").value_or(""), stem}) {

@@ -67,6 +67,9 @@ TEST(Recipes, ModelsOfOtherArchitecturesAreRefusedByName) {
                      {.function = "pretrain_recipe"})
                 .find("hyena_7b"),
             std::string::npos);
+  EXPECT_NE(error_of("run.sh", "pretrain --encoder-num-layers 12 --hidden-size 256 --micro-batch-size 1 --num-layers 2\n")
+                .find("encoder_num_layers"),
+            std::string::npos);
   EXPECT_EQ(error_of("c.yaml", yaml.substr(yaml.find("model"))), "");
 }
 
@@ -141,6 +144,33 @@ TEST(Recipes, ATokenizerOfADistilledModelIsItsStudents) {
   EXPECT_EQ(vocabulary("me/DeepSeek-R1-Distill-Qwen-14B"), 152064);
   EXPECT_EQ(vocabulary("me/DeepSeek-R1-Distill-Llama-70B"), 128256);
   EXPECT_EQ(vocabulary("deepseek-ai/DeepSeek-R1"), 129280);
+}
+
+TEST(Recipes, AFileWithoutWhichTheScriptEndsIsTakenToBeThere) {
+  const Config c = read("go.sh",
+                        "#!/bin/bash\nif [ -f ds.json ]; then\n  CMD=\"train.py --model_name_or_path Qwen/Qwen3-4B "
+                        "--per_device_train_batch_size 3\"\nelse\n  echo missing\n  exit 1\nfi\neval $CMD\n");
+  EXPECT_EQ(c.numbers.at("micro-batch"), 3);
+}
+
+TEST(Recipes, FieldsOfALineAreReadIntoVariablesAndUnknownOnesAreNamed) {
+  const Config c = read("go.sh",
+                        "#!/bin/bash\nfor ROW in '2:4:8' '4:4:8'; do\n  IFS=':' read -r TP PP MORE <<< \"$ROW\"\n"
+                        "  torchrun t.py --num-layers 8 --hidden-size 512 --num-attention-heads 8 --vocab-size 1000 "
+                        "--seq-length 512 --micro-batch-size 1 --tensor-model-parallel-size $TP "
+                        "--pipeline-model-parallel-size $PP --context-parallel-size $CP\ndone\n");
+  EXPECT_EQ(c.numbers.at("tp"), 2);
+  EXPECT_EQ(c.numbers.at("pp"), 4);
+  EXPECT_FALSE(c.numbers.contains("cp"));
+  EXPECT_TRUE(std::ranges::any_of(c.assumed, [](const std::string& s) {
+    return s.find("context_parallel_size: $CP is known to the running script only") != std::string::npos;
+  })) << fmt::format("{}", fmt::join(c.assumed, "; "));
+}
+
+TEST(Recipes, AKindOfFp8CountsOnlyWhereItIsOn) {
+  const std::string yaml = "model:\n  micro_batch_size: 1\n  seq_length: 512\n  bf16: true\n  fp8_hybrid: true\n  fp8: ";
+  EXPECT_EQ(read("m.yaml", yaml + "false\n").precision, "bf16");
+  EXPECT_EQ(read("m.yaml", yaml + "true\n").precision, "fp8");
 }
 
 TEST(Recipes, VeOmnisLlamaFactorysAndXTunersNamesAreRead) {
