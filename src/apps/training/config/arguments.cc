@@ -105,11 +105,12 @@ Settings shell_settings(const std::string& file, std::string_view text, const st
       read_words(words, settings);
     }
   if (found) {
-    // DeepSpeed's file, where the script itself writes it.
+    // DeepSpeed's file, where the script itself writes it or where it lies beside it.
     for (const char* key : {"deepspeed", "deepspeed_config", "deepspeed_config_file"})
-      if (const auto name = settings.find(key); name && run.files.contains(*name))
-        if (auto inner = json_settings(*name, run.files.at(*name)))
-          for (const auto& [path, value] : inner->all()) settings.set(path, value);
+      if (const auto name = settings.find(key); name && name->find(".json") != std::string::npos)
+        if (const auto beside = run.files.contains(*name) ? std::optional(run.files.at(*name)) : source(*name))
+          if (auto inner = json_settings(*name, *beside))
+            for (const auto& [path, value] : inner->all()) settings.set(path, value);
     return settings;
   }
   // A file of arguments for others to source has variables only.

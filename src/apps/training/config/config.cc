@@ -84,6 +84,8 @@ constexpr std::pair<const char*, const char*> kModelNames[] = {
     {"q_lora_rank", "q_lora_rank"},
     {"kv_lora_rank", "kv_lora_rank"},
     {"qk_head_dim", "qk_nope_head_dim"},
+    {"qk_nope_head_dim", "qk_nope_head_dim"},
+    {"qk_rope_head_dim", "qk_rope_head_dim"},
     {"qk_pos_emb_head_dim", "qk_rope_head_dim"},
     {"v_head_dim", "v_head_dim"},
 };

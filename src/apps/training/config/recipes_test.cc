@@ -167,6 +167,21 @@ TEST(Recipes, FieldsOfALineAreReadIntoVariablesAndUnknownOnesAreNamed) {
   })) << fmt::format("{}", fmt::join(c.assumed, "; "));
 }
 
+TEST(Recipes, MegatronBridgesOverridesNameTheirRecipe) {
+  const std::string script =
+      "#!/bin/bash\nuv run python run_recipe.py --recipe qwen3_8b_$1_config --mode $2 train.global_batch_size=32 "
+      "train.micro_batch_size=2 model.tensor_model_parallel_size=4 model.seq_length=2048\n";
+  const Config lora = read("run.sh", script, {.arguments = {"peft", "lora"}});
+  EXPECT_EQ(lora.format, "Megatron-Bridge overrides");
+  EXPECT_EQ(lora.model_name, "qwen3-8b");
+  EXPECT_EQ(lora.numbers.at("lora"), 32);
+  EXPECT_EQ(lora.numbers.at("tp"), 4);
+  EXPECT_EQ(lora.numbers.at("global-batch"), 32);
+  const Config full = read("run.sh", script, {.arguments = {"sft", "sft"}});
+  EXPECT_EQ(full.tuning, "");
+  EXPECT_FALSE(full.numbers.contains("lora"));
+}
+
 TEST(Recipes, AKindOfFp8CountsOnlyWhereItIsOn) {
   const std::string yaml = "model:\n  micro_batch_size: 1\n  seq_length: 512\n  bf16: true\n  fp8_hybrid: true\n  fp8: ";
   EXPECT_EQ(read("m.yaml", yaml + "false\n").precision, "bf16");

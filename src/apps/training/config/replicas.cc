@@ -10,8 +10,10 @@ namespace {
 
 // A DeepSpeed file that is only named: its usual names say the stage ("ds_z3_config.json", "zero2.json").
 void stage_after_name(const Settings& settings, Config& config) {
-  const auto other = settings.find("deepspeed") ? settings.find("deepspeed") : settings.find("dist_config.config_file");
-  if (!other || other->find(".json") == std::string::npos || config.numbers.contains("zero")) return;
+  std::optional<std::string> other;
+  for (const char* key : {"deepspeed", "deepspeed_config", "dist_config.config_file"})
+    if (const auto value = settings.find(key); value && value->find(".json") != std::string::npos) other = value;
+  if (!other || config.numbers.contains("zero")) return;
   const std::string name = key_of(other->substr(other->rfind('/') + 1));
   for (int stage = 0; stage <= 3; ++stage)
     for (const char* form : {"z", "zero", "zero_", "stage", "stage_"})

@@ -68,6 +68,9 @@ void read_tuning(const Settings& settings, Config& config) {
   if (config.format == "LLaMA-Factory" && method.empty()) method = "lora";  // its default
   read_optimizer(settings, config);
   read_dispatcher(settings, config);
+  if (method == "sft" || method == "pretrain") method = "full";  // Megatron-Bridge's modes
+  if (config.format == "Megatron-Bridge overrides" && (method == "lora" || method == "dora"))
+    config.numbers.try_emplace("lora", 32);  // its default
   if (!method.empty() && method != "full" && method != "none" && method != "false")
     config.tuning = method == "lora" ? "LoRA" : method == "qlora" ? "QLoRA" : method;
   if (config.tuning.ends_with("LoRA") && config.numbers.try_emplace("lora", 8).second)
