@@ -348,7 +348,8 @@ Command add_train(CLI::App& app) {
                   "a run's own file: a script with Megatron-LM's or Hugging Face's arguments, YAML of NeMo, Automodel, "
                   "LLaMA-Factory, axolotl, accelerate, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, verl, NeMo-RL or "
                   "OpenRLHF, TOML "
-                  "of torchtitan, JSON of DeepSpeed, a Python configuration as FILE:FUNCTION; options "
+                  "of torchtitan, JSON of DeepSpeed, a Python configuration as FILE:FUNCTION, a script's arguments "
+                  "behind its name in one word; options "
                   "given here count more");
   sub->add_option("--vocab", spec->vocab, "with --config: the vocabulary, where the file names a tokenizer only")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 28));

@@ -42,9 +42,12 @@ const std::vector<Names>& plan_names() {
         "tensor_parallel_size", "tensor_parallelism", "parallelism_config_tp_size"}},
       {"pp", {"pipeline_model_parallel_size", "pipeline_parallel_degree", "pp_size", "pipeline_parallelism"}},
       {"vp", {"virtual_pipeline_model_parallel_size", "virtual_pipeline_parallelism"}},
-      {"cp", {"context_parallel_size", "context_parallel_degree", "cp_size", "context_parallelism", "cp_degree",
+      {"cp",
+       {"context_parallel_size", "context_parallel_degree", "cp_size", "context_parallelism", "cp_degree",
         "parallelism_config_cp_size", "parallelism_config_sp_size"}},
-      {"ep", {"expert_model_parallel_size", "expert_parallel_degree", "ep_size", "expert_parallelism", "expert_parallel_size"}},
+      {"ep",
+       {"expert_model_parallel_size", "expert_parallel_degree", "ep_size", "expert_parallelism",
+        "expert_parallel_size"}},
       {"etp", {"expert_tensor_parallel_size", "expert_tensor_parallel_degree"}},
       {"mtp", {"mtp_num_layers", "num_nextn_predict_layers"}},
       {"lora", {"lora_rank", "lora_r", "lora_dim", "peft.dim"}},
@@ -116,15 +119,14 @@ Status read_plan(std::string_view file, const Settings& settings, Config& config
                           "activations_checkpoint_method", "checkpoint_activations"})
     if (settings.on(key) && config.recompute.empty()) config.recompute = "full";
   // Modules to compute again are Megatron's way to say "selective".
-  if (config.recompute.empty() && std::ranges::any_of(settings.all(), [](const auto& one) {
-        return one.first.ends_with("recompute_modules");
-      })) config.recompute = "selective";
+  if (config.recompute.empty() &&
+      std::ranges::any_of(settings.all(), [](const auto& one) { return one.first.ends_with("recompute_modules"); }))
+    config.recompute = "selective";
   if (!config.recompute.empty() && config.recompute != "full" && config.recompute != "none")
     config.recompute = "selective";
   // NeMo's kinds of FP8 stand beside the switch that turns it on.
   const bool off = settings.has("fp8") && !settings.on("fp8");
-  if (!off &&
-      (settings.on("fp8_format") || settings.on("fp8") || settings.on("fp8_hybrid") || settings.on("fp8_e4m3")))
+  if (!off && (settings.on("fp8_format") || settings.on("fp8") || settings.on("fp8_hybrid") || settings.on("fp8_e4m3")))
     config.precision = "fp8";
   else if (settings.on("bf16") || settings.on("fp16") || settings.on("bf16.enabled") || settings.on("fp16.enabled") ||
            settings.on("mixed_precision"))
@@ -192,8 +194,10 @@ std::optional<std::int64_t> vocabulary(const Settings& settings, Config& config)
   if (const auto own = settings.count("", "make_vocab_size_divisible_by"); own && *own && **own > 0) multiple = **own;
   multiple *= std::max<std::int64_t>(1, tp);
   size = (size + multiple - 1) / multiple * multiple;
-  config.assumed.push_back(
-      fmt::format("vocab_size {} after the tokenizer {}", size, !name.empty() ? name : !type.empty() ? type : library));
+  config.assumed.push_back(fmt::format("vocab_size {} after the tokenizer {}", size,
+                                       !name.empty()   ? name
+                                       : !type.empty() ? type
+                                                       : library));
   return size;
 }
 
@@ -220,8 +224,8 @@ Status read_hybrid(std::string_view file, const Settings& settings, json& sizes)
 
 // Architectures that Megatron-LM and NeMo train and that are no decoders of attention, MLPs and Mamba.
 Status refuse_others(std::string_view file, const Settings& settings) {
-  static constexpr std::string_view kOthers[] = {"griffin", "recurrentgemma", "hyena", "evo2", "rwkv",
-                                                 "retro",   "t5",             "ul2",   "bart", "bert"};
+  static constexpr std::string_view kOthers[] = {"griffin", "recurrentgemma", "hyena", "evo2", "rwkv", "retro", "t5",
+                                                 "ul2",     "bart",           "bert"};
   for (const char* key : {"encoder_num_layers", "decoder_num_layers"})
     if (settings.has(key))
       return bad_input("{}: {}: a model with an encoder and a decoder, whose training is not modelled", file, key);
@@ -303,10 +307,9 @@ void name_model(std::string_view file, const Settings& settings, Config& config)
   const std::string name = settings.find("model.name").value_or("");
   std::vector<std::string> candidates;
   if (!name.empty() && !flavor.empty()) candidates.push_back(name + "-" + flavor);
-  for (const char* key :
-       {"pretrained_model_name_or_path", "model_name_or_path", "base_model", "hf_model_path", "hf_path",
-        "hf_assets_path", "pretrained_checkpoint", "tokenizer_path", "config_name", "model", "model_name",
-        "model_id_or_path"})
+  for (const char* key : {"pretrained_model_name_or_path", "model_name_or_path", "base_model", "hf_model_path",
+                          "hf_path", "hf_assets_path", "pretrained_checkpoint", "tokenizer_path", "config_name",
+                          "model", "model_name", "model_id_or_path"})
     if (const auto value = settings.find(key); value && value->find("tokenizer") == std::string::npos)
       candidates.push_back(*value);
   if (config.format == "OLMo-core")
@@ -434,7 +437,7 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
       "{}: neither arguments of Megatron-LM or of Hugging Face's Trainer nor a file of NeMo, Automodel, torchtitan, "
       "LLaMA-Factory, axolotl, accelerate, DeepSpeed, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, LLM Foundry, "
       "lingua, "
-      "MaxText, Primus, verl, NeMo-RL, OpenRLHF, slime, ROLL, SkyRL or AReaL{}{}",
+      "MaxText, Primus, verl, NeMo-RL, OpenRLHF, slime, ROLL, SkyRL, AReaL, VeOmni or XTuner{}{}",
       file, config.assumed.empty() ? "" : "; ", fmt::join(config.assumed, ", "));
 }
 

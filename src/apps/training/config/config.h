@@ -26,8 +26,8 @@ struct Config {
 
 // What a user adds to a file.
 struct ConfigHints {
-  std::string function;               // of a Python file with several configurations
-  std::optional<std::int64_t> vocab;  // where the file names a tokenizer only
+  std::string function;                // of a Python file with several configurations
+  std::optional<std::int64_t> vocab;   // where the file names a tokenizer only
   std::vector<std::string> arguments;  // of a shell script: $1, $2, …
 };
 

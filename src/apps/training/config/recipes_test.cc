@@ -67,9 +67,10 @@ TEST(Recipes, ModelsOfOtherArchitecturesAreRefusedByName) {
                      {.function = "pretrain_recipe"})
                 .find("hyena_7b"),
             std::string::npos);
-  EXPECT_NE(error_of("run.sh", "pretrain --encoder-num-layers 12 --hidden-size 256 --micro-batch-size 1 --num-layers 2\n")
-                .find("encoder_num_layers"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of("run.sh", "pretrain --encoder-num-layers 12 --hidden-size 256 --micro-batch-size 1 --num-layers 2\n")
+          .find("encoder_num_layers"),
+      std::string::npos);
   EXPECT_EQ(error_of("c.yaml", yaml.substr(yaml.find("model"))), "");
 }
 
@@ -183,7 +184,8 @@ TEST(Recipes, MegatronBridgesOverridesNameTheirRecipe) {
 }
 
 TEST(Recipes, AKindOfFp8CountsOnlyWhereItIsOn) {
-  const std::string yaml = "model:\n  micro_batch_size: 1\n  seq_length: 512\n  bf16: true\n  fp8_hybrid: true\n  fp8: ";
+  const std::string yaml =
+      "model:\n  micro_batch_size: 1\n  seq_length: 512\n  bf16: true\n  fp8_hybrid: true\n  fp8: ";
   EXPECT_EQ(read("m.yaml", yaml + "false\n").precision, "bf16");
   EXPECT_EQ(read("m.yaml", yaml + "true\n").precision, "fp8");
 }

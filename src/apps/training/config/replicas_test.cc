@@ -70,7 +70,8 @@ TEST(Replicas, MegatronFsdpsStrategiesAreZerosStages) {
 
 TEST(Replicas, OptimizersAndDispatchersThatAreModelledAreNotLeftOut) {
   const std::string base =
-      "model_name_or_path: Qwen/Qwen3-30B-A3B\nfinetuning_type: full\nper_device_train_batch_size: 1\ncutoff_len: 512\n";
+      "model_name_or_path: Qwen/Qwen3-30B-A3B\nfinetuning_type: full\nper_device_train_batch_size: 1\ncutoff_len: "
+      "512\n";
   EXPECT_FALSE(names(read("l.yaml", base + "optim: adamw_torch_fused\n").not_modelled, "optim"));
   EXPECT_TRUE(names(read("l.yaml", base + "optim: paged_adamw_8bit\n").not_modelled, "optim"));
   const Config muon = read("l.yaml", base + "use_muon: true\n");

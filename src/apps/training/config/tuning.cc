@@ -34,8 +34,8 @@ void read_state_types(const Settings& settings, Config& config) {
 // "adamw_torch_fused", torch.optim.AdamW and Megatron's adam are Adam with moments of 4 bytes: nothing is left out.
 void read_optimizer(const Settings& settings, Config& config) {
   std::string name;
-  for (const char* key : {"optimizer", "optim", "optimizer._target_", "optimizer.name", "optimizer.type",
-                          "optimizer.call", "optim.name"})
+  for (const char* key :
+       {"optimizer", "optim", "optimizer._target_", "optimizer.name", "optimizer.type", "optimizer.call", "optim.name"})
     for (const auto& [path, value] : settings.all())
       if (name.empty() && (path == key || path.ends_with("." + std::string(key)))) name = key_of(value);
   if (name.find("muon") != std::string::npos || settings.on("use_muon")) config.optimizer = "muon";
