@@ -11,9 +11,9 @@
 
 namespace weft::python {
 
-// Registered memory of one communicator for an allocator of NumPy or torch. Blocks that were given back are kept, for the
-// next array of that size has their pages, until the communicator ends or has no other memory left.
-// Blocks in use keep the communicator's memory, but not the communicator. Thread: any. Unit: bytes.
+// Registered memory of one communicator for an allocator of NumPy or torch. Blocks that were given back are kept, for
+// the next array of that size has their pages, until the communicator ends or has no other memory left. Blocks in use
+// keep the communicator's memory, but not the communicator. Thread: any. Unit: bytes.
 class RegisteredPool {
  public:
   static constexpr std::size_t kSmallest = 4096;  // a smaller message is copied anyway

@@ -71,7 +71,7 @@ struct World {
   memory::WaitPolicy wait_policy;
 
  private:
-  const Bytes heap_bytes_;  // that may be allocated
+  const Bytes heap_bytes_;           // that may be allocated
   std::atomic<Bytes> allocated_{0};  // freed by any thread
   const Room given_;
   Room offered_;
