@@ -1,6 +1,8 @@
 #include <functional>
+#include <iomanip>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/help.h"
@@ -141,6 +143,13 @@ Status read_config(const Spec& spec, training::Words& words, std::optional<train
     hints.function = file.substr(colon + 1);
     file.resize(colon);
   }
+  // A script with its arguments, as a shell would get them.
+  if (const std::size_t blank = file.find(' ');
+      blank != std::string::npos && !file_exists(file) && file_exists(file.substr(0, blank))) {
+    std::istringstream words(file.substr(blank));
+    for (std::string word; words >> std::quoted(word);) hints.arguments.push_back(word);
+    file.resize(blank);
+  }
   if (spec.vocab != 0) hints.vocab = spec.vocab;
   WEFT_TRY(std::string packed, read_text_file(file));
   const std::string text = plain_text(std::move(packed));
@@ -149,6 +158,8 @@ Status read_config(const Spec& spec, training::Words& words, std::optional<train
     if (!spec.given(name.c_str())) set_number(words, name, value);
   if (!config.recompute.empty() && !spec.given("recompute")) words.recompute = config.recompute;
   if (!config.precision.empty() && !spec.given("precision")) words.precision = config.precision;
+  if (!config.dispatcher.empty() && !spec.given("dispatcher")) words.dispatcher = config.dispatcher;
+  if (!config.optimizer.empty() && !spec.given("optimizer")) words.optimizer = config.optimizer;
   if (!config.numbers.contains("global-batch") && !spec.given("global-batch"))
     accumulate = config.accumulate.value_or(0);
   tuning = config.tuning;
@@ -337,7 +348,8 @@ Command add_train(CLI::App& app) {
                   "a run's own file: a script with Megatron-LM's or Hugging Face's arguments, YAML of NeMo, Automodel, "
                   "LLaMA-Factory, axolotl, accelerate, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, verl, NeMo-RL or "
                   "OpenRLHF, TOML "
-                  "of torchtitan, JSON of DeepSpeed, a Python configuration as FILE:FUNCTION; options "
+                  "of torchtitan, JSON of DeepSpeed, a Python configuration as FILE:FUNCTION, a script's arguments "
+                  "behind its name in one word; options "
                   "given here count more");
   sub->add_option("--vocab", spec->vocab, "with --config: the vocabulary, where the file names a tokenizer only")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 28));

@@ -27,11 +27,12 @@ std::string plain(std::string_view name) {
   std::string word;
   const auto flush = [&] {
     static constexpr std::string_view kIgnored[] = {
-        "instruct", "base",    "chat",        "it",         "hf",      "fp8",      "nvfp4", "fp4",  "mxfp4",
-        "bf16",     "int4",    "awq",         "gptq",       "meta",    "thinking", "pt",    "v0",   "2507",
-        "2508",     "0324",    "0528",        "nvidia",     "dynamic", "text",     "a",     "4k",   "8k",
-        "128k",     "sft",     "dpo",         "rm",         "lora",    "qlora",    "bnb",   "4bit", "8bit",
-        "nf4",      "unsloth", "checkpoints", "linearized", "1124",    "0325",     "full"};
+        "instruct", "base",    "chat",        "it",         "hf",      "fp8",      "nvfp4", "fp4",    "mxfp4",
+        "bf16",     "int4",    "awq",         "gptq",       "meta",    "thinking", "pt",    "v0",     "2507",
+        "2508",     "0324",    "0528",        "nvidia",     "dynamic", "text",     "a",     "4k",     "8k",
+        "128k",     "sft",     "dpo",         "rm",         "lora",    "qlora",    "bnb",   "4bit",   "8bit",
+        "nf4",      "unsloth", "checkpoints", "linearized", "1124",    "0325",     "full",  "static", "pertensor",
+        "w8a8",     "w4a16",   "quantized",   "gguf",       "mlx"};
     if (std::ranges::find(kIgnored, word) == std::end(kIgnored)) out += word;
     word.clear();
   };

@@ -53,6 +53,16 @@ Attention read_attention(Keys& keys) {
   Attention a;
   a.kv_rank = keys.count_or({"kv_lora_rank"}, 0);
   const std::initializer_list<const char*> heads = {"num_attention_heads", "n_head", "n_heads", "num_heads"};
+  if (keys.flag("attention_experts", false)) {  // JetMoE: each of the chosen experts has a query per key
+    a.experts = keys.need({"num_local_experts", "moe_num_experts"});
+    a.top_k = keys.need({"num_experts_per_tok", "moe_top_k"});
+    a.kv_heads = keys.need({"num_key_value_heads", "num_attention_heads"});
+    a.head_dim = a.value_dim = keys.need({"kv_channels", "head_dim"});
+    a.heads = a.kv_heads * a.top_k;
+    if (a.top_k > a.experts)
+      keys.fail(fmt::format("{}: {} experts per token, but there are {}", keys.file(), a.top_k, a.experts));
+    return a;
+  }
   a.heads = std::max<std::int64_t>(1, a.kv_rank > 0 ? keys.need_of_model(heads) : keys.need(heads));
   if (keys.flag("multi_query", false) && !keys.flag("new_decoder_architecture", false))
     a.kv_heads = 1;

@@ -7,6 +7,9 @@ namespace {
 
 std::int64_t attention_parameters(std::int64_t hidden, const Attention& a, bool latent) {
   const std::int64_t q = a.query_width(), v = a.value_width();
+  if (a.experts > 0)  // of all, what `top_k` of them compute; keys and values; the router
+    return (hidden * q + v * hidden) / a.top_k * a.experts + hidden * a.kv_heads * (a.head_dim + a.value_dim) +
+           hidden * a.experts;
   const std::int64_t queries = a.q_rank > 0 ? hidden * a.q_rank + a.q_rank * q : hidden * q;
   const std::int64_t gate = a.output_gate ? hidden * q : 0;
   const std::int64_t out =
@@ -29,6 +32,12 @@ std::int64_t Model::mixer_parameters(const Layer& layer) const {
   if (layer.attends()) n += attention_parameters(hidden, layer.attention, layer.mixer == Mixer::kLatent);
   if (layer.recurs()) n += layer.recurrent.parameters;
   return n;
+}
+
+std::int64_t Model::active_mixer_parameters(const Layer& layer) const {
+  const Attention& a = layer.attention;
+  const std::int64_t idle = layer.attends() ? a.experts - a.top_k : 0;
+  return mixer_parameters(layer) - (idle > 0 ? hidden * (a.query_width() + a.value_width()) / a.top_k * idle : 0);
 }
 
 std::int64_t Model::feed_parameters(const Layer& layer) const {
@@ -63,7 +72,7 @@ std::int64_t Model::parameters() const {
 
 std::int64_t Model::active_parameters() const {
   std::int64_t n = embedding_parameters() + output_parameters();
-  for (const Layer& layer : layers) n += mixer_parameters(layer) + active_feed_parameters(layer);
+  for (const Layer& layer : layers) n += active_mixer_parameters(layer) + active_feed_parameters(layer);
   return n;
 }
 

@@ -31,6 +31,8 @@ struct Attention {
   std::int64_t q_rank = 0, kv_rank = 0, rope_dim = 0, nope_dim = 0;
   // Output projection in groups through a rank; 0: one matrix.
   std::int64_t out_rank = 0, out_groups = 0;
+  // Queries and outputs are projected by `top_k` of `experts`, which share keys and values (JetMoE); 0: by all.
+  std::int64_t experts = 0, top_k = 0;
   // Sparse attention's indexer (DeepSeek Sparse Attention): its heads read one cached key per token.
   std::int64_t index_heads = 0, index_dim = 0, index_top_k = 0;
 
@@ -118,6 +120,8 @@ struct Model {
   std::vector<std::string> left_out;  // parts of the file that are not modelled, e.g. "vision_config"
 
   std::int64_t mixer_parameters(const Layer& layer) const;
+  // The same, of the experts of attention that one token passes through.
+  std::int64_t active_mixer_parameters(const Layer& layer) const;
   std::int64_t mlp_parameters(std::int64_t width) const { return (gated ? 3 : 2) * hidden * width; }
   // All experts, shared ones and the router; or the dense MLP.
   std::int64_t feed_parameters(const Layer& layer) const;

@@ -62,6 +62,53 @@ TEST(Models, CurrentModelsAreReadAndHaveTheirPublishedParameters) {
   EXPECT_GE(read, 70U);
 }
 
+// A file that stands beside the repository and the catalogue's entry of that name are one model.
+TEST(Models, TheCatalogueAgreesWithTheFilesThatItNames) {
+  const std::filesystem::path folder = WEFT_MODEL_CONFIGS;
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not here";
+  std::size_t compared = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json") continue;
+    std::string name = entry.path().filename().string();
+    name = name.substr(name.find("--") + 2, name.rfind("_config.json") - name.find("--") - 2);
+    const auto known = load(name);
+    ASSERT_TRUE(known) << known.error().message;
+    const Model file = parse_config(name, read_text_file(entry.path()).value()).value();
+    EXPECT_EQ(known->parameters(), file.parameters()) << name;
+    EXPECT_EQ(known->active_parameters(), file.active_parameters()) << name;
+    const CacheShape ours = known->cache(), theirs = file.cache();
+    for (const std::int64_t tokens : {1024, 131072}) EXPECT_EQ(ours.elements(tokens), theirs.elements(tokens)) << name;
+    EXPECT_EQ(ours.index_elements, theirs.index_elements) << name;
+    EXPECT_EQ(ours.state_elements, theirs.state_elements) << name;
+    ++compared;
+  }
+  EXPECT_GE(compared, 43U);
+}
+
+// JetMoE (arXiv 2404.07413) with 4 layers: 6 experts of attention, of which 3 are chosen, have a query and an output
+// of 4 heads of 64 each: 6 * 2 * 512 * 256, keys and values 2 * 512 * 256, and a router of 512 * 6. Of a token's
+// parameters half of the experts' are idle.
+TEST(Models, ExpertsOfAttentionCountWithTheirQueriesAndOutputs) {
+  const Model model = parsed({{"model_type", "jetmoe"},
+                              {"hidden_size", 512},
+                              {"num_hidden_layers", 4},
+                              {"num_key_value_heads", 4},
+                              {"kv_channels", 64},
+                              {"intermediate_size", 1024},
+                              {"num_local_experts", 6},
+                              {"num_experts_per_tok", 3},
+                              {"vocab_size", 1000},
+                              {"activation_function", "silu"}});
+  const std::int64_t attention = 12 * 512 * 256 + 2 * 512 * 256 + 512 * 6, experts = 6 * 3 * 512 * 1024 + 512 * 6;
+  EXPECT_EQ(model.parameters(), 1000 * 512 + 4 * (attention + experts));
+  EXPECT_EQ(model.active_parameters(), model.parameters() - 4 * (6 * 512 * 256 + 3 * 3 * 512 * 1024));
+  EXPECT_EQ(model.cache().token_elements, 4 * 2 * 4 * 64);
+  EXPECT_NE(error_of(R"({"model_type": "jetmoe", "hidden_size": 512, "num_hidden_layers": 4, "vocab_size": 9,
+                        "num_local_experts": 2, "num_experts_per_tok": 3})")
+                .find("3 experts per token, but there are 2"),
+            std::string::npos);
+}
+
 // Qwen3-Next: 12 of 48 layers attend, with 2 heads of 256: 12 * 2 * 2 * 256 = 12,288 elements per token. 32 heads keep
 // a state of 128 * 128, and a convolution over 2 * 16 * 128 + 32 * 128 = 8,192 inputs its last 3.
 TEST(Models, OnlyAttendingLayersOfAHybridGrowWithEveryToken) {

@@ -1,9 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
 
 #include "apps/training/config/settings.h"
 #include "apps/training/config/shell.h"
+#include "base/text.h"
 #include "base/text_file.h"
 
 namespace weft::training {
@@ -26,6 +29,9 @@ bool trains(const Words& words) {
                                                 "--max_context_width",
                                                 "actor_rollout_ref.model.path",
                                                 "trainer.policy.model.path",
+                                                "--zero-stage",
+                                                "--zero_stage",
+                                                "--deepspeed_config",
                                                 "--train-iters"};
   return std::ranges::any_of(words, [](const std::string& word) {
     return std::ranges::any_of(kMarks, [&](std::string_view mark) {
@@ -53,9 +59,28 @@ void read_words(const Words& words, Settings& settings) {
   }
 }
 
+// A file of arguments whose launcher stands elsewhere: TP=2 and PP=${PP:-4} say what it would give.
+void read_degrees(const ShellRun& run, Settings& settings, std::vector<std::string>& notes) {
+  static constexpr std::pair<const char*, const char*> kDegrees[] = {{"TP", "tensor_model_parallel_size"},
+                                                                     {"PP", "pipeline_model_parallel_size"},
+                                                                     {"CP", "context_parallel_size"},
+                                                                     {"EP", "expert_model_parallel_size"},
+                                                                     {"ETP", "expert_tensor_parallel_size"}};
+  if (settings.all().empty()) return;
+  for (const auto& [variable, key] : kDegrees)
+    for (const char* end : {"", "_SIZE"}) {
+      const auto at = run.variables.find(std::string(variable) + end);
+      if (at == run.variables.end() || at->second.size() != 1 || settings.has(key)) continue;
+      if (!parse_integer(variable, at->second[0], 1, 1 << 20)) continue;
+      settings.set(key, at->second[0]);
+      notes.push_back(fmt::format("{} from the variable {}{}={}", key, variable, end, at->second[0]));
+    }
+}
+
 }  // namespace
 
-Settings shell_settings(const std::string& file, std::string_view text, std::vector<std::string>& notes) {
+Settings shell_settings(const std::string& file, std::string_view text, const std::vector<std::string>& arguments,
+                        std::vector<std::string>& notes) {
   constexpr std::size_t kMostSourced = 1 << 20;
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   std::set<std::string> sourced;
@@ -70,7 +95,7 @@ Settings shell_settings(const std::string& file, std::string_view text, std::vec
     }
     return std::nullopt;
   };
-  const ShellRun run = run_shell(text, source);
+  const ShellRun run = run_shell(text, source, arguments);
   notes = run.notes;
   Settings settings;
   bool found = false;
@@ -80,11 +105,12 @@ Settings shell_settings(const std::string& file, std::string_view text, std::vec
       read_words(words, settings);
     }
   if (found) {
-    // DeepSpeed's file, where the script itself writes it.
+    // DeepSpeed's file, where the script itself writes it or where it lies beside it.
     for (const char* key : {"deepspeed", "deepspeed_config", "deepspeed_config_file"})
-      if (const auto name = settings.find(key); name && run.files.contains(*name))
-        if (auto inner = json_settings(*name, run.files.at(*name)))
-          for (const auto& [path, value] : inner->all()) settings.set(path, value);
+      if (const auto name = settings.find(key); name && name->find(".json") != std::string::npos)
+        if (const auto beside = run.files.contains(*name) ? std::optional(run.files.at(*name)) : source(*name))
+          if (auto inner = json_settings(*name, *beside))
+            for (const auto& [path, value] : inner->all()) settings.set(path, value);
     return settings;
   }
   // A file of arguments for others to source has variables only.
@@ -96,6 +122,7 @@ Settings shell_settings(const std::string& file, std::string_view text, std::vec
     }
     read_words(words, settings);
   }
+  read_degrees(run, settings, notes);
   // Or one argument a line, with no command in front.
   if (settings.all().empty())
     for (const Words& words : run.commands) read_words(words, settings);

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "apps/training/config/formats.h"
+#include "apps/training/config/replicas.h"
 #include "apps/training/config/settings.h"
 #include "apps/training/config/tuning.h"
 #include "apps/training/files.h"
@@ -37,13 +39,17 @@ const std::vector<Names>& plan_names() {
   static const std::vector<Names> names = {
       {"tp",
        {"tensor_model_parallel_size", "tensor_parallel_degree", "tensor_parallel.autotp_size", "tp_size",
-        "tensor_parallel_size", "tensor_parallelism"}},
+        "tensor_parallel_size", "tensor_parallelism", "parallelism_config_tp_size"}},
       {"pp", {"pipeline_model_parallel_size", "pipeline_parallel_degree", "pp_size", "pipeline_parallelism"}},
       {"vp", {"virtual_pipeline_model_parallel_size", "virtual_pipeline_parallelism"}},
-      {"cp", {"context_parallel_size", "context_parallel_degree", "cp_size", "context_parallelism"}},
-      {"ep", {"expert_model_parallel_size", "expert_parallel_degree", "ep_size", "expert_parallelism"}},
+      {"cp",
+       {"context_parallel_size", "context_parallel_degree", "cp_size", "context_parallelism", "cp_degree",
+        "parallelism_config_cp_size", "parallelism_config_sp_size"}},
+      {"ep",
+       {"expert_model_parallel_size", "expert_parallel_degree", "ep_size", "expert_parallelism",
+        "expert_parallel_size"}},
       {"etp", {"expert_tensor_parallel_size", "expert_tensor_parallel_degree"}},
-      {"mtp", {"mtp_num_layers"}},
+      {"mtp", {"mtp_num_layers", "num_nextn_predict_layers"}},
       {"lora", {"lora_rank", "lora_r", "lora_dim", "peft.dim"}},
       {"first-layers", {"decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage"}},
       {"last-layers", {"decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"}},
@@ -57,7 +63,7 @@ const std::vector<Names>& plan_names() {
       {"seq",
        {"model.encoder_seq_length", "model.seq_length", "training.seq_len", "max_context_length", "seq_length",
         "encoder_seq_length", "packed_sequence_size", "dataset.seq_len", "seq_len", "cutoff_len", "sequence_len",
-        "max_seq_length", "max_length", "block_size", "model_max_length"}},
+        "max_seq_length", "max_length", "block_size", "model_max_length", "max_seq_len"}},
   };
   return names;
 }
@@ -81,6 +87,8 @@ constexpr std::pair<const char*, const char*> kModelNames[] = {
     {"q_lora_rank", "q_lora_rank"},
     {"kv_lora_rank", "kv_lora_rank"},
     {"qk_head_dim", "qk_nope_head_dim"},
+    {"qk_nope_head_dim", "qk_nope_head_dim"},
+    {"qk_rope_head_dim", "qk_rope_head_dim"},
     {"qk_pos_emb_head_dim", "qk_rope_head_dim"},
     {"v_head_dim", "v_head_dim"},
 };
@@ -89,6 +97,8 @@ Status read_plan(std::string_view file, const Settings& settings, Config& config
   for (const Names& names : plan_names())
     for (const char* key : names.keys) {
       WEFT_TRY(const auto value, settings.count(file, key));
+      if (const auto text = settings.find(key); text && text->find('$') != std::string::npos && *text != "$")
+        config.assumed.push_back(fmt::format("{}: {} is known to the running script only", key, *text));
       const std::int64_t least = std::string_view(names.field) == "zero" ? 0 : 1;
       if (value && *value >= least) config.numbers.try_emplace(names.field, *value);
     }
@@ -108,9 +118,15 @@ Status read_plan(std::string_view file, const Settings& settings, Config& config
   for (const char* key : {"gradient_checkpointing", "activation_checkpointing", "fsdp_activation_checkpointing",
                           "activations_checkpoint_method", "checkpoint_activations"})
     if (settings.on(key) && config.recompute.empty()) config.recompute = "full";
+  // Modules to compute again are Megatron's way to say "selective".
+  if (config.recompute.empty() &&
+      std::ranges::any_of(settings.all(), [](const auto& one) { return one.first.ends_with("recompute_modules"); }))
+    config.recompute = "selective";
   if (!config.recompute.empty() && config.recompute != "full" && config.recompute != "none")
     config.recompute = "selective";
-  if (settings.on("fp8_format") || settings.on("fp8") || settings.on("fp8_hybrid") || settings.on("fp8_e4m3"))
+  // NeMo's kinds of FP8 stand beside the switch that turns it on.
+  const bool off = settings.has("fp8") && !settings.on("fp8");
+  if (!off && (settings.on("fp8_format") || settings.on("fp8") || settings.on("fp8_hybrid") || settings.on("fp8_e4m3")))
     config.precision = "fp8";
   else if (settings.on("bf16") || settings.on("fp16") || settings.on("bf16.enabled") || settings.on("fp16.enabled") ||
            settings.on("mixed_precision"))
@@ -136,23 +152,14 @@ Status read_format(std::string_view file, const Settings& settings, Config& conf
     if (config.recompute.empty() && recompute.starts_with("Selective")) config.recompute = "selective";
     if (settings.find("converters.call").value_or("").starts_with("Float8")) config.precision = "fp8";
   }
-  const std::string kind = settings.find("distributed_type").value_or("");
-  const std::string manager =
-      settings.find("distributed._target_").value_or(settings.find("distributed.strategy").value_or(""));
-  if (kind == "FSDP" || settings.has("fsdp") || settings.has("fsdp_config") || settings.has("fsdp_version") ||
-      key_of(manager).find("fsdp") != std::string::npos)
-    config.numbers.try_emplace("zero", settings.find("fsdp_sharding_strategy").value_or("") == "SHARD_GRAD_OP" ? 2 : 3);
-  if (kind == "MULTI_GPU") config.numbers.try_emplace("zero", 0);
-  // A DeepSpeed file that is only named: its usual names say the stage ("ds_z3_config.json", "zero2.json").
-  if (const auto other = settings.find("deepspeed");
-      other && other->find(".json") != std::string::npos && !config.numbers.contains("zero")) {
-    const std::string name = key_of(other->substr(other->rfind('/') + 1));
-    for (int stage = 0; stage <= 3; ++stage)
-      for (const char* form : {"z", "zero", "zero_", "stage", "stage_"})
-        if (name.find(form + std::to_string(stage)) != std::string::npos) config.numbers.try_emplace("zero", stage);
-    config.assumed.push_back(config.numbers.contains("zero")
-                                 ? fmt::format("ZeRO {} after the name {}", config.numbers["zero"], *other)
-                                 : fmt::format("{} is not read: give it as --config for its stage", *other));
+  // The arguments of a training script of someone's own: a batch that is not said to be all ranks' is one rank's.
+  if (config.format == "TrainingArguments" && !config.numbers.contains("micro-batch") &&
+      !config.numbers.contains("global-batch")) {
+    WEFT_TRY(const auto batch, settings.count(file, "batch_size"));
+    if (batch && *batch > 0) {
+      config.numbers["micro-batch"] = *batch;
+      config.assumed.emplace_back("batch_size as the sequences of one rank");
+    }
   }
   return {};
 }
@@ -161,16 +168,22 @@ Status read_format(std::string_view file, const Settings& settings, Config& conf
 std::optional<std::int64_t> vocabulary(const Settings& settings, Config& config) {
   const std::string type = settings.find("tokenizer_type").value_or(settings.find("tokenizer.type").value_or(""));
   std::string name = settings.find("tokenizer_model").value_or(settings.find("tokenizer.model").value_or(""));
+  if (name.empty()) name = settings.find("patch_tokenizer_type").value_or("");  // Pai-Megatron-Patch
   if (name.empty() || name.find('$') != std::string::npos) name = type;
   if ((name.empty() || name == type) &&
       settings.find("vocab_file").value_or("").find("20B_tokenizer") != std::string::npos)
     name = "gpt_neox";
   if (name.empty() && settings.has("merge_file")) name = "GPT2BPETokenizer";  // the only one with merges
+  const std::string library = settings.find("tokenizer.library").value_or("");
   std::int64_t size = 0;
-  for (const auto& [pattern, count] : known_keys()["vocabularies"].items())
-    if (size == 0)
-      for (const std::string& candidate : {name, type, settings.find("tokenizer.library").value_or("")})
-        if (size == 0 && fnmatch(pattern.c_str(), key_of(candidate).c_str(), 0) == 0) size = count.get<std::int64_t>();
+  // The longest pattern says most: "*r1_distill_qwen*" before "*qwen*".
+  for (const std::string& candidate : {name, type, library}) {
+    std::size_t longest = 0;
+    for (const auto& [pattern, count] : known_keys()["vocabularies"].items())
+      if (pattern.size() > longest && fnmatch(pattern.c_str(), key_of(candidate).c_str(), 0) == 0)
+        size = count.get<std::int64_t>(), longest = pattern.size();
+    if (size > 0) break;
+  }
   if (size == 0) {
     const std::string known = models::catalog_name(name);
     if (const auto model = models::load(known)) size = model->vocab;
@@ -181,7 +194,10 @@ std::optional<std::int64_t> vocabulary(const Settings& settings, Config& config)
   if (const auto own = settings.count("", "make_vocab_size_divisible_by"); own && *own && **own > 0) multiple = **own;
   multiple *= std::max<std::int64_t>(1, tp);
   size = (size + multiple - 1) / multiple * multiple;
-  config.assumed.push_back(fmt::format("vocab_size {} after the tokenizer {}", size, name.empty() ? type : name));
+  config.assumed.push_back(fmt::format("vocab_size {} after the tokenizer {}", size,
+                                       !name.empty()   ? name
+                                       : !type.empty() ? type
+                                                       : library));
   return size;
 }
 
@@ -206,7 +222,33 @@ Status read_hybrid(std::string_view file, const Settings& settings, json& sizes)
   return {};
 }
 
+// Architectures that Megatron-LM and NeMo train and that are no decoders of attention, MLPs and Mamba.
+Status refuse_others(std::string_view file, const Settings& settings) {
+  static constexpr std::string_view kOthers[] = {"griffin", "recurrentgemma", "hyena", "evo2", "rwkv", "retro", "t5",
+                                                 "ul2",     "bart",           "bert"};
+  for (const char* key : {"encoder_num_layers", "decoder_num_layers"})
+    if (settings.has(key))
+      return bad_input("{}: {}: a model with an encoder and a decoder, whose training is not modelled", file, key);
+  const std::string stem = std::filesystem::path(file).stem().string();
+  for (const std::string& name : {settings.find("name_constant").value_or(""), settings.find("name").value_or(""),
+                                  settings.find("tokenizer.type").value_or(""), stem}) {
+    std::string word;
+    for (const char c : key_of(name) + "_")
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+        word += c;
+      } else {
+        if (std::ranges::find(kOthers, word) != std::end(kOthers))
+          return bad_input("{}: {} is no decoder of attention, MLPs and Mamba: its training is not modelled", file,
+                           shown(name));
+        word.clear();
+      }
+  }
+  return {};
+}
+
 Status read_model(std::string_view file, const Settings& settings, const ConfigHints& hints, Config& config) {
+  if (config.format == "NeMo" || config.format == "Megatron-LM arguments" || config.format == "Python recipe")
+    WEFT_CHECK(refuse_others(file, settings));
   const bool hybrid = settings.has("hybrid_layer_pattern") || settings.has("hybrid_override_pattern");
   if ((!settings.has("num_layers") && !hybrid) || !settings.has("hidden_size")) return {};
   json sizes{{"name", std::string(file.substr(file.rfind('/') + 1))}};
@@ -259,15 +301,15 @@ Status read_model(std::string_view file, const Settings& settings, const ConfigH
 }
 
 // Files that name a model instead of its sizes.
-void name_model(const Settings& settings, Config& config) {
+void name_model(std::string_view file, const Settings& settings, Config& config) {
   if (config.model) return;
   const std::string flavor = settings.find("model.flavor").value_or(settings.find("model_spec.argument").value_or(""));
   const std::string name = settings.find("model.name").value_or("");
   std::vector<std::string> candidates;
   if (!name.empty() && !flavor.empty()) candidates.push_back(name + "-" + flavor);
-  for (const char* key :
-       {"pretrained_model_name_or_path", "model_name_or_path", "base_model", "hf_model_path", "hf_path",
-        "hf_assets_path", "pretrained_checkpoint", "tokenizer_path", "function", "model", "model_id_or_path"})
+  for (const char* key : {"pretrained_model_name_or_path", "model_name_or_path", "base_model", "hf_model_path",
+                          "hf_path", "hf_assets_path", "pretrained_checkpoint", "tokenizer_path", "config_name",
+                          "model", "model_name", "model_id_or_path"})
     if (const auto value = settings.find(key); value && value->find("tokenizer") == std::string::npos)
       candidates.push_back(*value);
   if (config.format == "OLMo-core")
@@ -284,13 +326,17 @@ void name_model(const Settings& settings, Config& config) {
     if (!found.empty() && key_of(candidate).find("_vl_") != std::string::npos && found.find("-vl") == std::string::npos)
       config.assumed.push_back(fmt::format("{} as {}: its vision tower is left out", candidate, found));
   }
-  // A function such as llama3_8b_pretrain_config: without what follows the size.
-  if (config.model_name.empty())
-    if (auto function = settings.find("function")) {
-      for (std::string words = *function; config.model_name.empty() && !words.empty();
-           words.resize(words.rfind('_') == std::string::npos ? 0 : words.rfind('_')))
-        config.model_name = models::catalog_name(words);
-    }
+  // A function such as llama3_8b_pretrain_config, NeMo 2's NAME = "llama3_8b_16k", or the file's own name: without what
+  // follows the size.
+  const std::string stem = std::filesystem::path(file).stem().string();
+  for (const std::string& name_of_recipe :
+       {settings.find("function").value_or(""), settings.find("recipe").value_or(""),
+        settings.find("name_constant").value_or(""), config.format == "Python recipe" ? stem : std::string()})
+    for (std::string words = name_of_recipe; config.model_name.empty() && !words.empty();
+         words.resize(words.rfind('_') == std::string::npos ? 0 : words.rfind('_')))
+      config.model_name = models::catalog_name(words);
+  if (config.model_name.empty() && candidates.empty() && settings.has("name_constant"))
+    candidates.push_back(settings.find("name_constant").value_or(""));
   if (config.model_name.empty() && !candidates.empty()) {
     std::string plain = candidates.front();
     if (!name.empty() && !flavor.empty()) plain = key_of(plain);
@@ -376,20 +422,22 @@ Result<Recognised> recognised(std::string_view file, std::string_view text, cons
     if (yaml ? !yaml->format.empty() : named) return yaml;
   }
   if (script || arguments) {
-    Settings settings = shell_settings(std::string(file), text, config.assumed);
+    Settings settings = shell_settings(std::string(file), text, hints.arguments, config.assumed);
     if (std::string format = translate(text, settings, config.assumed); !format.empty())
       return Recognised{std::move(format), std::move(settings)};
     const bool megatron =
         settings.has("num_layers") || settings.has("tensor_model_parallel_size") || settings.has("micro_batch_size");
     if (!settings.all().empty() && (megatron || settings.has("per_device_train_batch_size") ||
-                                    settings.has("model_name_or_path") || settings.has("train_iters")))
+                                    settings.has("model_name_or_path") || settings.has("train_iters") ||
+                                    ((settings.has("model") || settings.has("model_name")) &&
+                                     (settings.has("batch_size") || settings.has("zero_stage")))))
       return Recognised{megatron ? "Megatron-LM arguments" : "TrainingArguments", std::move(settings)};
   }
   return bad_input(
       "{}: neither arguments of Megatron-LM or of Hugging Face's Trainer nor a file of NeMo, Automodel, torchtitan, "
       "LLaMA-Factory, axolotl, accelerate, DeepSpeed, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, LLM Foundry, "
       "lingua, "
-      "MaxText, Primus, verl, NeMo-RL, OpenRLHF, slime, ROLL, SkyRL or AReaL{}{}",
+      "MaxText, Primus, verl, NeMo-RL, OpenRLHF, slime, ROLL, SkyRL, AReaL, VeOmni or XTuner{}{}",
       file, config.assumed.empty() ? "" : "; ", fmt::join(config.assumed, ", "));
 }
 
@@ -401,10 +449,11 @@ Result<Config> parse_config(std::string_view file, std::string_view text, const 
   config.format = found.format;
   WEFT_CHECK(read_plan(file, found.settings, config));
   WEFT_CHECK(read_format(file, found.settings, config));
+  WEFT_CHECK(read_replicas(file, found.settings, config));
   read_state_types(found.settings, config);
   read_tuning(found.settings, config);
   WEFT_CHECK(read_model(file, found.settings, hints, config));
-  name_model(found.settings, config);
+  name_model(file, found.settings, config);
   name_rest(found.settings, config);
   return config;
 }

@@ -17,7 +17,7 @@ struct Config {
   std::string model_name;                       // where it names one of the catalogue
   std::map<std::string, std::int64_t> numbers;  // tp, pp, vp, cp, ep, zero, micro-batch, global-batch, seq, dp
   std::optional<std::int64_t> accumulate;       // micro-batches of one rank; the global batch follows from the ranks
-  std::string recompute, precision;
+  std::string recompute, precision, dispatcher, optimizer;  // empty: the file names none, or none that is modelled
   std::string tuning;  // how weights are tuned, where not all of them are: "LoRA", "QLoRA", "freeze"; empty: all
   std::vector<std::string> not_modelled;  // keys that change memory or time and are left out
   std::vector<std::string> unread;        // keys that nothing is known of
@@ -26,8 +26,9 @@ struct Config {
 
 // What a user adds to a file.
 struct ConfigHints {
-  std::string function;               // of a Python file with several configurations
-  std::optional<std::int64_t> vocab;  // where the file names a tokenizer only
+  std::string function;                // of a Python file with several configurations
+  std::optional<std::int64_t> vocab;   // where the file names a tokenizer only
+  std::vector<std::string> arguments;  // of a shell script: $1, $2, …
 };
 
 // Reads the arguments of Megatron-LM or of Hugging Face's Trainer (a shell script or a list), YAML of NeMo, Automodel,

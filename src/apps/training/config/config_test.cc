@@ -105,7 +105,7 @@ TEST(Config, WhatCannotBeUnderstoodIsNamedWithItsFile) {
       "x: neither arguments of Megatron-LM or of Hugging Face's Trainer nor a file of NeMo, Automodel, torchtitan, "
       "LLaMA-Factory, axolotl, accelerate, DeepSpeed, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, LLM Foundry, "
       "lingua, "
-      "MaxText, Primus, verl, NeMo-RL, OpenRLHF, slime, ROLL, SkyRL or AReaL");
+      "MaxText, Primus, verl, NeMo-RL, OpenRLHF, slime, ROLL, SkyRL, AReaL, VeOmni or XTuner");
   EXPECT_EQ(message("{}"), "x: JSON without train_batch_size or zero_optimization is no file of DeepSpeed");
   EXPECT_EQ(message("--tensor-model-parallel-size four"), "x: tensor_model_parallel_size: four is no count");
   EXPECT_EQ(message("--num-layers 4 --hidden-size 64 --num-attention-heads 4"),

@@ -142,6 +142,8 @@ class Reader {
     settings.set("function", name);
     read(from, to, settings, depth);
     settings.set("function", name);
+    if (const auto recipe = constants_.find("NAME"); recipe != constants_.end())
+      settings.set("name_constant", recipe->second);
   }
   void whole(Settings& settings) const { read(0, tokens_.size(), settings, 0); }
 
@@ -156,6 +158,9 @@ class Reader {
         path.push_back(std::exchange(keyword, ""));
       } else if (t.kind == Kind::kSign && std::string_view(")]}").find(t.text) != std::string_view::npos) {
         if (!path.empty()) path.pop_back();
+        keyword.clear();
+      } else if (t.kind == Kind::kLine || t.text == ",") {
+        keyword.clear();  // it had a plain value
       } else if (t.kind == Kind::kName && i + 1 < to && tokens_[i + 1].text == "(" && functions_.contains(t.text) &&
                  i > from && tokens_[i - 1].text != "def") {
         read(t.text, settings, depth + 1);
@@ -201,6 +206,8 @@ class Reader {
       settings.set(path, constants_.at(t.text));
     } else if (t.kind == Kind::kLiteral) {
       settings.set(path, sign + t.text);
+    } else if (t.text == "[" && !words_at(at + 1).empty()) {
+      settings.set(path, words_at(at + 1));
     } else if (t.kind == Kind::kName && after == "(") {
       settings.set(path + ".call", t.text);  // activation_checkpoint=FullAC.Config()
     } else if (t.kind == Kind::kName && after != "(" && t.text.starts_with("torch.")) {
@@ -213,6 +220,16 @@ class Reader {
       else if (dot != std::string::npos && std::isupper(static_cast<unsigned char>(t.text[0])) != 0)
         settings.set(path, t.text.substr(dot + 1));
     }
+  }
+  // The literals of a list, "mlp,layernorm" of ["mlp", "layernorm"]; empty: it has others.
+  std::string words_at(std::size_t at) const {
+    std::string words;
+    for (; tokens_[at].kind == Kind::kLiteral; at += 2) {
+      words += (words.empty() ? "" : ",") + tokens_[at].text;
+      if (tokens_[at + 1].text == "]" || tokens_[at + 2].text == "]") return words;
+      if (tokens_[at + 1].text != ",") break;
+    }
+    return "";
   }
   // A product of numbers and of names that are known, two at least: 4 * 8192, 2048 * SEQUENCE_LENGTH.
   std::optional<std::int64_t> product_at(std::size_t at, const Settings& settings) const {

@@ -39,7 +39,9 @@ class Settings {
 
 // The arguments of the commands of a shell script, or of lists in it where no command has arguments. `file`: the
 // script's path, whose folder has the files that it sources. Unset variables remain as "$NAME".
-Settings shell_settings(const std::string& file, std::string_view text, std::vector<std::string>& notes);
+// `arguments`: $1, $2 and so on.
+Settings shell_settings(const std::string& file, std::string_view text, const std::vector<std::string>& arguments,
+                        std::vector<std::string>& notes);
 // YAML with OmegaConf's ${path}, ${.sibling}, ${oc.env:NAME,default}, ${multiply:a,b} and its like.
 // Hydra's `defaults:` lists are followed into the files beside `file`: "name", "group: name", "group@package: name",
 // with _self_ where it stands, else last. `notes`: gets a sentence for each that is not there. Errors (bad input):

@@ -24,8 +24,11 @@ constexpr std::size_t kMostCommands = 1 << 16;  // of one script
 
 class Interpreter {
  public:
-  Interpreter(ShellRun& run, const std::function<std::optional<std::string>(const std::string&)>& source)
-      : run_(run), source_(source), words_(run) {}
+  Interpreter(ShellRun& run, const std::function<std::optional<std::string>(const std::string&)>& source,
+              const std::vector<std::string>& arguments)
+      : run_(run), source_(source), words_(run) {
+    words_.arguments = arguments;
+  }
 
   void script(std::string_view text) {
     if (++depth_ > kDeepest) return void(--depth_);
@@ -142,6 +145,22 @@ class Interpreter {
     words_.dry = outer;
   }
 
+  // Whether the script ends where the condition before this "then" branch is false: its else has "exit".
+  bool gives_up_otherwise() const {
+    int depth = 0;
+    bool otherwise = false;
+    for (std::size_t i = at_; i < tokens_->size() && depth >= 0; ++i) {
+      const ShellToken& t = (*tokens_)[i];
+      if (t.kind != Kind::kWord) continue;
+      if (t.text == "if") ++depth;
+      if (t.text == "fi") --depth;
+      if (t.text == "elif" && depth == 0) return false;
+      if (t.text == "else" && depth == 0) otherwise = true;
+      if (t.text == "exit" && depth == 0 && otherwise) return true;
+    }
+    return false;
+  }
+
   Truth conditional() {
     bool done = false;
     const int line = token().line;
@@ -152,11 +171,12 @@ class Interpreter {
       const Truth truth = list({"then"});
       words_.dry = outer;
       if (is_word("then")) ++at_;
-      if (truth == Truth::kUnknown && !done && !words_.dry)
+      const bool needed = truth == Truth::kUnknown && !done && gives_up_otherwise();
+      if (truth == Truth::kUnknown && !needed && !done && !words_.dry)
         run_.notes.push_back(
             fmt::format("line {}: a condition that only the running script knows is taken as false", line));
-      branch(!done && truth == Truth::kYes, {"elif", "else", "fi"});
-      done = done || truth == Truth::kYes;
+      branch(!done && (needed || truth == Truth::kYes), {"elif", "else", "fi"});
+      done = done || needed || truth == Truth::kYes;
     }
     if (is_word("else")) {
       ++at_;
@@ -267,12 +287,13 @@ class Interpreter {
         words_.expand(t.text, words);
         ++at_;
       } else if (is_operator(">") || is_operator(">>") || is_operator("<") || is_operator("&>") || is_operator("<<<")) {
-        const bool writes = is_operator(">") || is_operator(">>");
+        const bool writes = is_operator(">") || is_operator(">>"), here = is_operator("<<<");
         ++at_;  // with the file's name; "2>&1" has its & between
         const bool copies = is_operator("&");
         if (copies) ++at_;
         if (token().kind == Kind::kWord) {
           if (writes && !copies) target = words_.text_of(token().text);
+          if (here) document = words_.text_of(token().text) + '\n';
           ++at_;
         }
       } else if (t.kind == Kind::kDocument) {
@@ -317,7 +338,17 @@ class Interpreter {
     const auto ends = [](const std::string& word) { return word.starts_with('-') && word.ends_with('d'); };
     if (std::ranges::none_of(words, ends)) text = text.substr(0, text.find('\n'));
     while (text.ends_with('\n')) text.pop_back();
-    if (is_shell_name(words.back())) words_.assign(words.back(), {text});
+    std::vector<std::string> names;
+    for (std::size_t i = 1; i < words.size(); ++i)
+      if (is_shell_name(words[i])) names.push_back(words[i]);
+    // "IFS=, read A B": the last takes what is left.
+    const auto own = run_.variables.find("IFS");
+    const std::string between = own != run_.variables.end() && own->second.size() == 1 ? own->second[0] : " \t";
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::size_t end = i + 1 < names.size() ? text.find_first_of(between) : std::string::npos;
+      words_.assign(names[i], {text.substr(0, end)});
+      text = end == std::string::npos ? "" : text.substr(end + 1);
+    }
   }
 
   // `document`: the command's here-document; `target`: the file that its output goes to.
@@ -368,9 +399,10 @@ class Interpreter {
 
 }  // namespace
 
-ShellRun run_shell(std::string_view text, const std::function<std::optional<std::string>(const std::string&)>& source) {
+ShellRun run_shell(std::string_view text, const std::function<std::optional<std::string>(const std::string&)>& source,
+                   const std::vector<std::string>& arguments) {
   ShellRun run;
-  Interpreter(run, source).script(text);
+  Interpreter(run, source, arguments).script(text);
   return run;
 }
 

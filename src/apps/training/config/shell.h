@@ -20,7 +20,8 @@ struct ShellRun {
   std::vector<std::string> notes;                             // what could not be decided, with its line
 };
 
-// `source`: the text of a file that the script sources, or none.
-ShellRun run_shell(std::string_view text, const std::function<std::optional<std::string>(const std::string&)>& source);
+// `source`: the text of a file that the script sources, or none. `arguments`: of the script, $1 and so on.
+ShellRun run_shell(std::string_view text, const std::function<std::optional<std::string>(const std::string&)>& source,
+                   const std::vector<std::string>& arguments = {});
 
 }  // namespace weft::training

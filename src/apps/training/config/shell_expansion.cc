@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <utility>
 
 #include "apps/training/config/shell_arithmetic.h"
@@ -53,8 +54,13 @@ void ShellExpansion::expand(const std::string& word, Words& out) {
       quoted_any = true;
       i = in_quotes(word, i + 1, pieces);
     } else if (c == '$') {
+      const bool command = word.substr(i).starts_with("$(");
       const Words values = variable(word, i);
-      split(values, pieces);
+      // The text of a command whose output is not known stays one word: "$(dirname $0)/common.sh".
+      if (command && values.size() == 1 && values[0].starts_with("$("))
+        pieces.back() += values[0];
+      else
+        split(values, pieces);
     } else {
       pieces.back() += c;
       ++i;
@@ -133,9 +139,10 @@ ShellExpansion::Words ShellExpansion::variable(const std::string& word, std::siz
 }
 ShellExpansion::Words ShellExpansion::value_of(const std::string& name, const std::string& otherwise) {
   if (name == "@" || name == "*") return arguments.empty() ? Words{} : arguments;
-  if (name.size() == 1 && std::isdigit(static_cast<unsigned char>(name[0])) != 0) {
-    const auto at = static_cast<std::size_t>(name[0] - '1');
-    return at < arguments.size() ? Words{arguments[at]} : Words{otherwise};
+  if (name == "#" && !arguments.empty()) return {std::to_string(arguments.size())};
+  if (!name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) != 0) {
+    const auto at = static_cast<std::size_t>(std::strtoul(name.c_str(), nullptr, 10));
+    return at >= 1 && at <= arguments.size() ? Words{arguments[at - 1]} : Words{otherwise};
   }
   const auto found = run_.variables.find(name);
   return found == run_.variables.end() ? Words{otherwise} : found->second;

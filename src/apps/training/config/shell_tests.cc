@@ -32,6 +32,7 @@ Truth one_test(const Words& w, std::size_t& at) {
   const std::string right = w[at + 1];
   at += 2;
   if (op == "==" || op == "=" || op == "!=") {
+    if (right.empty()) return truth((left.empty() || left_to_the_shell(left)) == (op != "!="));
     const bool same = fnmatch(right.c_str(), left.c_str(), 0) == 0;
     if (!same && left_to_the_shell(right)) return Truth::kUnknown;
     return truth(same == (op != "!="));
