@@ -33,6 +33,7 @@ const tour = (() => {
   const drawTable = async () => {
     const mine = at, { families } = steps[at];
     $("tour-table").replaceChildren();
+    $("tour-table").parentNode.hidden = !families;
     if (!families) return;
     generations ??= known.generations ?? (await page.askCore({ ask: "generations" })).generations ?? null;
     if (mine !== at || !generations || !seen) return;
@@ -46,12 +47,15 @@ const tour = (() => {
   const drawFacts = () => {
     const { facts } = steps[at];
     $("tour-facts").replaceChildren();
+    $("tour-facts").parentNode.hidden = !facts;
     if (facts) table($("tour-facts"), facts.head.map((h) => [h]), facts.rows);
   };
   const duration = (us) => (us < 1000 ? `${three(us)} us` : `${three(us / 1e3)} ms`);
   const bars = ({ title, list }, times) => {
     const most = Math.max(...times);
-    return [make("h3", title), ...list.map(([name], i) => {
+    const head = make("h3", title);
+    head.setAttribute("aria-level", 2);  // below the step's title
+    return [head, ...list.map(([name], i) => {
       const row = make("p", undefined, "bar"), bar = make("i");
       bar.style.width = `${(55 * times[i]) / most}%`;
       row.append(make("span", name), bar, make("b", duration(times[i])));

@@ -31,7 +31,7 @@ Result<Topology> cluster_of(const Catalog& catalog, const NetworkTree& tree, con
                             std::string_view network, std::int32_t oversub) {
   const Part* part = catalog.find(network);
   if (!part || part->kind != "network")
-    return bad_input("unknown net '{}'; there are {}", network, fmt::join(network_names(catalog), ", "));
+    return unknown_network(catalog, network);
   ClusterOptions options;
   WEFT_TRY(const Topology node, with_options(catalog, original, options, part));
   WEFT_TRY(const Link edge, catalog.link(network, 1));
