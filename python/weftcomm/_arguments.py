@@ -39,6 +39,16 @@ def rank(value: Any, name: str, operation: str, size: int) -> int:
         raise refuse(f"{name} {shown(value)} is not one of {size} ranks", operation) from None
 
 
+def several(value: Any, name: str, operation: str, what: str) -> Any:
+    """What can be gone through; a text is none."""
+    try:
+        if not isinstance(value, (str, bytes)):
+            return iter(value)
+    except TypeError:
+        pass
+    raise refuse(f"{name} {shown(value)}: they are several {what}", operation)
+
+
 def flag(value: Any, name: str, operation: str) -> bool:
     """True or False, NumPy's included."""
     if value is True or value is False:

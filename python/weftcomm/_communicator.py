@@ -180,7 +180,8 @@ class Communicator(Collectives):
         """The communicator of these ranks, in their order here, whatever the order of `ranks`; None on all others. All ranks call it
         the first time; afterwards the same mask gives the same communicator without a call. Raises: InvalidArgument for a mask
         without members or with a rank that there is not."""
-        mask = frozenset(_arguments.rank(r, "ranks", "active", self.size) for r in ranks)
+        members = _arguments.several(ranks, "ranks", "active", "ranks")
+        mask = frozenset(_arguments.rank(r, "ranks", "active", self.size) for r in members)
         if not mask:
             raise _arguments.refuse("ranks: a mask without members", "active")
         if mask not in self._active:

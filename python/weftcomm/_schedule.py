@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, overload
 
-from . import _core
+from . import _arguments, _core
 from ._answers import Bench, Proof, ask
 from ._errors import InvalidArgument
 from .steps import Operand, Step
@@ -168,7 +168,7 @@ class Algorithm:
         if isinstance(ranks, int):
             return self.schedule(ranks, root=root, per_node=per_node).verify()
         proofs = []
-        for number in ranks:
+        for number in _arguments.several(ranks, "ranks", "verify", "numbers of ranks"):
             proofs.append(self.schedule(number, root=root, per_node=per_node).verify())
             if not proofs[-1]:
                 break

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -219,6 +220,20 @@ TEST(Recorder, WhatIsNoRecordIsLeftAlone) {
   EXPECT_TRUE(of_job("stray").empty());
   EXPECT_TRUE(std::filesystem::exists(stray));
   std::filesystem::remove(stray);
+}
+
+TEST(Recorder, AFileThatAKilledProcessHadNotFinishedIsSwept) {
+  const std::string folder = own_folder().value();
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  const std::string dead = fmt::format("{}/{}-0123456789abcdef", folder, child);
+  const std::string own = fmt::format("{}/{}-0123456789abcdef", folder, getpid());
+  for (const std::string& path : {dead, own}) std::ofstream(path) << "";
+  sweep(folder);
+  EXPECT_FALSE(std::filesystem::exists(dead));
+  EXPECT_TRUE(std::filesystem::exists(own));  // this process may be about to finish it
+  unlink(own.c_str());
 }
 
 TEST(Recorder, SumsWhatOperationsOfOneKindCameTo) {

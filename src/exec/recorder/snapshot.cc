@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <tuple>
@@ -131,13 +132,27 @@ std::optional<TaggedWait> read(const Tagged& tagged, const Timescale& scale) {
   return wait;
 }
 
+// A process that was killed between making its file and marking it as one leaves a name without a header.
+bool begun_by_a_dead_process(const std::filesystem::path& path) {
+  const std::string name = path.filename();
+  int pid = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+  if (error != std::errc() || pid <= 0 || end == name.data() + name.size() || *end != '-') return false;
+  struct stat info {};
+  return lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+         facts_of(pid).started == 0;
+}
+
 template <class Do>
 void each_record(const std::string& folder, const Do& act) {
   std::error_code ignored;
   for (const auto& file : std::filesystem::directory_iterator(folder, ignored)) {
     const Mapped mapped(file.path());
     const FileHeader* const header = mapped.file();
-    if (header == nullptr) continue;
+    if (header == nullptr) {
+      if (begun_by_a_dead_process(file.path())) unlink(file.path().c_str());
+      continue;
+    }
     const ProcessFacts facts = facts_of(header->pid);
     if (facts.started != header->process_started) {
       unlink(file.path().c_str());
