@@ -244,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --on dgx-h100 --ranks 9", "8 GPUs"}, BadInput{"bench all_reduce --min 1Q", "'1Q'"},
         BadInput{"bench all_reduce --max 9999999T", "9999999T"}, BadInput{"bench all_reduce --min 2K --max 1K", "2K"},
         BadInput{"bench all_reduce --factor 1", "--factor 1"},
-        BadInput{"bench all_reduce --dtype quarter", "'quarter'"}, BadInput{"bench all_reduce --op mean", "'mean'"},
+        BadInput{"bench all_reduce --dtype quarter", "'quarter'"}, BadInput{"bench all_reduce --op median", "'median'"},
         BadInput{"bench all_reduce --op xor", "integers"},
         BadInput{"bench broadcast --algo tree --on dgx-h100", "'tree'"},
         BadInput{"bench broadcast --algo tree", "'tree'"}, BadInput{"bench all_reduce --proto LL256", "'LL256'"},
@@ -625,7 +625,8 @@ TEST(Explain, ExplainsARangeOfSizesByOneLineEach) {
   const std::string question = "explain all_reduce --on pcie-4x3090 --min 1K --max 1M --factor 32";
   const Answer table = weft(question);
   ASSERT_EQ(table.code, 0) << table.err;
-  for (const char* size : {" 1024 ", " 32768 ", " 1048576 "}) EXPECT_NE(table.out.find(size), std::string::npos) << size;
+  for (const char* size : {" 1024 ", " 32768 ", " 1048576 "})
+    EXPECT_NE(table.out.find(size), std::string::npos) << size;
   const json report = json::parse(weft(question + " --json -").out);
   EXPECT_EQ(report.at("schema"), "weft.explain_sizes/1");
   ASSERT_EQ(report.at("sizes").size(), 3u);  // each is what the question about that size alone is answered with

@@ -44,7 +44,8 @@ TEST(Usage, EveryMisspeltWordIsAnsweredByWhatItMayMean) {
         {"bench all_reduce --on dgx-h100 --op smu", "did you mean sum"},
         {"bench all_reduce --on dgx-h100 --bytes", "--bytes needs a value: SIZE"},
         {"bench all_reduce --on dgx-h100 --channels many", "--channels 'many' is not a number"},
-        {"train llama3-8b --on dgx-h100 --tokens lots", "--tokens: 'lots' is no number of tokens like 300B, 15T or 15e12"},
+        {"train llama3-8b --on dgx-h100 --tokens lots",
+         "--tokens: 'lots' is no number of tokens like 300B, 15T or 15e12"},
         {"train llama3-8b --on dgx-h100 --glboal-batch 64", "did you mean --global-batch?"}}) {
     const Answer a = weft(arguments);
     EXPECT_EQ(a.code, 2) << arguments;
@@ -76,6 +77,11 @@ TEST(Usage, TokensOfARunAreDecimalAsPapersWriteThem) {
   ASSERT_EQ(plain.code, 0) << plain.err;
   EXPECT_EQ(weft(question + "1T").out, plain.out);
   EXPECT_EQ(weft(question + "1000B").out, plain.out);
+}
+
+TEST(Usage, TheCatalogueListsTheModelsThatErrorsSpeakOf) {
+  EXPECT_NE(weft("catalog llama").out.find("llama3-8b"), std::string::npos);
+  EXPECT_EQ(weft("catalog models").out.find("dgx-h100"), std::string::npos);
 }
 
 TEST(Usage, AnArgumentTooManyIsNamedAndSoIsTheCommand) {

@@ -14,7 +14,8 @@ namespace {
 // "" and "B" are 1; "K", "Ki" and "KiB" 2^10; "KB" and "kB" 10^3; likewise M, G, T.
 std::optional<Bytes> unit_of(std::string_view unit) {
   if (unit.empty() || unit == "B") return 1;
-  const auto power = std::string_view("KMGT").find(static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
+  const auto power =
+      std::string_view("KMGT").find(static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
   if (power == std::string_view::npos) return std::nullopt;
   const std::string_view kind = unit.substr(1);
   const bool decimal = kind == "B";
@@ -87,10 +88,12 @@ Result<Bytes> parse_bytes(std::string_view text) {
   std::int64_t whole = 0;
   double value = 0;
   std::from_chars_result read = std::from_chars(text.data(), end, whole);
-  const bool fraction = read.ec == std::errc{} && read.ptr != end && std::string_view(".eE").find(*read.ptr) != std::string_view::npos;
+  const bool fraction =
+      read.ec == std::errc{} && read.ptr != end && std::string_view(".eE").find(*read.ptr) != std::string_view::npos;
   if (fraction) read = read_number(text, value);
   std::string_view unit(read.ptr, static_cast<std::size_t>(end - read.ptr));
-  if (read.ec == std::errc{} && unit.size() > 1 && unit[0] == ' ') unit.remove_prefix(1);  // "64 KiB", as weft prints it
+  if (read.ec == std::errc{} && unit.size() > 1 && unit[0] == ' ')
+    unit.remove_prefix(1);  // "64 KiB", as weft prints it
   const std::optional<Bytes> bytes = unit_of(unit);
   if (read.ec == std::errc::result_out_of_range) return bad_input("size '{}' is too large", text);
   if (read.ec != std::errc{} || whole < 0 || value < 0 || !bytes) return unknown_size(text, unit);

@@ -31,8 +31,9 @@ TEST(ParseBytes, ReadsWhatFormatBytesPrints) {
 }
 
 TEST(ParseBytes, NamesTheTextItCannotRead) {
-  for (const char* text : {"", " ", "abc", "K", "1X", "-1", "-0.5M", "1.5", "0.3K", "1MM", "1KiK", "1Q", "nan", "inf", "1e", "1e30",
-                           "9999999999G", "99999999999999999999", "8 ", "1  M"}) {
+  for (const char* text : {"",    " ",    "abc", "K",   "1X",  "-1", "-0.5M", "1.5",         "0.3K",
+                           "1MM", "1KiK", "1Q",  "nan", "inf", "1e", "1e30",  "9999999999G", "99999999999999999999",
+                           "8 ",  "1  M"}) {
     auto r = parse_bytes(text);
     ASSERT_FALSE(r.has_value()) << text;
     EXPECT_NE(r.error().message.find(text), std::string::npos);
@@ -41,7 +42,8 @@ TEST(ParseBytes, NamesTheTextItCannotRead) {
 }
 
 TEST(ParseBytes, RefusesBits) {
-  EXPECT_EQ(parse_bytes("1Mb").error().message, "size '1Mb': b is a bit; 1M and 1MiB are 1048576 bytes, 1MB is 1000000");
+  EXPECT_EQ(parse_bytes("1Mb").error().message,
+            "size '1Mb': b is a bit; 1M and 1MiB are 1048576 bytes, 1MB is 1000000");
   EXPECT_FALSE(parse_bytes("8b"));
 }
 

@@ -93,6 +93,8 @@ Result<Machine> settle(BenchSpec& spec) {
   if (spec.largest.empty()) spec.largest = all ? "64K" : "64M";
   WEFT_TRY(spec.type, parse_type(spec.type_name));
   WEFT_TRY(spec.op, parse_op(spec.op_name));
+  spec.type_name = schedule::name(spec.type);
+  spec.op_name = schedule::name(spec.op);
   if (!applies(spec.type, spec.op))
     return bad_input("--op {} is for integers, not for {}", spec.op_name, spec.type_name);
   WEFT_TRY(const auto sizes, sizes_of(spec));

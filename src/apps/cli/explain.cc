@@ -20,8 +20,8 @@ namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::string collective, bytes = "1M", on, calibration, type = "float", algorithm, protocol, json, table,
-                          smallest, largest;
+  std::string collective, bytes = "1M", on, calibration, type = "float", algorithm, protocol, json, table, smallest,
+                          largest;
   std::int64_t ranks = -1, channels = 0, factor = 2;
   AccessSpec access;
   ExpertsSpec experts;
@@ -195,6 +195,7 @@ Result<Asked> ask(Spec& spec) {
   WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
   spec.collective = schedule::name(collective);
   WEFT_TRY(const DataType type, parse_type(spec.type));
+  spec.type = schedule::name(type);
   WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
   WEFT_CHECK(check_channels(spec.channels));
   WEFT_TRY(Machine machine, load_machine(spec.on, spec.calibration));
@@ -370,7 +371,8 @@ Status check_options(const CLI::App& sub, const Spec& spec) {
     WEFT_CHECK(no_options(sub, what, {"tokens", "hidden", "topk", "experts", "imbalance", "mode", "sms", "counts"}));
   if (sweeps(spec) && sub.count("--bytes") > 0)
     return bad_input("--bytes {} is one size; --min and --max are a range of sizes", spec.bytes);
-  if (spec.table.empty()) return sweeps(spec) ? Status{} : no_options(sub, what + " without --min or --max", {"factor"});
+  if (spec.table.empty())
+    return sweeps(spec) ? Status{} : no_options(sub, what + " without --min or --max", {"factor"});
   return no_options(sub, what + " --table", {"bytes", "min", "factor", "json"});
 }
 
@@ -410,7 +412,9 @@ Command add_explain(CLI::App& app) {
                   "access: computation of each use, e.g. 200us, beside which a stream can copy");
   sub->add_option("--gpus", spec->gpus, "devices: the GPU of every rank, e.g. 0,0,1,1")->delimiter(',');
   sub->add_flag("--processes", spec->processes, "devices: every rank is a process of its own");
-  sub->add_option("--json", spec->json, "write weft.explain/1 (of a range weft.explain_sizes/1) to this file; - is stdout instead of the table")
+  sub->add_option(
+         "--json", spec->json,
+         "write weft.explain/1 (of a range weft.explain_sizes/1) to this file; - is stdout instead of the table")
       ->check(writable);
   sub->footer(kExamples);
   return {sub,

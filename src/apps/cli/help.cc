@@ -168,8 +168,8 @@ void group_options(CLI::App& sub, const std::string& heading, std::initializer_l
 
 namespace {
 
-// What the library says of wrong usage in words of its own: a value that is missing or no number, a command of a command
-// that is missing or misspelt, an option that is given too often.
+// What the library says of wrong usage in words of its own: a value that is missing or no number, a command of a
+// command that is missing or misspelt, an option that is given too often.
 std::string said_otherwise(const CLI::App& command, const CLI::ParseError& problem, const std::string& help) {
   std::string text = problem.what();
   constexpr std::string_view kOften = ": At Most 1 required but received ", kMissing = ": 1 required ",

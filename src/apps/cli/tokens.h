@@ -14,7 +14,8 @@ inline CLI::Validator tokens() {
       [](std::string& text) {
         if (text.empty() || std::isalpha(static_cast<unsigned char>(text.back())) == 0) return std::string();
         const auto count = parse_bytes(text);
-        if (!count || text.back() == 'B') return fmt::format("'{}' is no number of tokens like 8192 or 8K", shown(text));
+        if (!count || text.back() == 'B')
+          return fmt::format("'{}' is no number of tokens like 8192 or 8K", shown(text));
         text = std::to_string(*count);
         return std::string();
       },
