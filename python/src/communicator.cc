@@ -16,6 +16,7 @@
 
 #include "call.h"
 #include "lane.h"
+#include "numpy_memory.h"
 #include "weft/interrupt.h"
 #include "weft/unique_id.h"
 #include "work.h"
@@ -206,6 +207,11 @@ class Comm {
     const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<Memory*>(p); });
     return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(memory->data(), {bytes}, owner));
   }
+  // NumPy allocates in registered memory from now on, in this context; returns the handler before.
+  nb::object place_arrays() {
+    if (!handler_.is_valid()) handler_ = numpy_handler(lane_);
+    return set_numpy_handler(handler_);
+  }
 
  private:
   // A second thread inside the communicator is an error of the program: it gets an exception instead of a mismatch.
@@ -273,6 +279,7 @@ class Comm {
 
   std::list<Dropped> dropped_;  // ends after the communicator
   std::shared_ptr<Lane> lane_;
+  nb::object handler_;  // of place_arrays(), from its first call on
   std::atomic<bool> inside_{false};
   const int forks_ = forks.load();
 
@@ -407,7 +414,9 @@ void add_communicator(nb::module_& m) {
       .def("idle", &Comm::idle)
       .def("set_timeout", &Comm::set_timeout, nb::arg("seconds"))
       .def("last_choice", &Comm::last_choice)
-      .def("allocate", &Comm::allocate, nb::arg("bytes"));
+      .def("allocate", &Comm::allocate, nb::arg("bytes"))
+      .def("place_arrays", &Comm::place_arrays);
+  m.def("set_numpy_handler", &set_numpy_handler, nb::arg("handler"));
   m.def("end_dropped", [] { released([] { return dropped_lanes().end(), 0; }); });
   m.def("from_environment", [] {
     const Interruptible scope(signal_raised());

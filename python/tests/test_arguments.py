@@ -73,6 +73,7 @@ CALLS = {
         "set_timeout": dict(seconds=1.0),
         "finalize": {},
         "empty": dict(shape=(2, 2), dtype="float32"),
+        "allocations": {},
     },
     window: {
         "put": dict(rank=0, value=1, index=...),

@@ -14,12 +14,13 @@ JOBS = pathlib.Path(__file__).parent / "jobs"
 WEFT = os.path.join(sysconfig.get_path("scripts"), "weft")
 
 
-def start(job, *arguments, ranks=2, options=()):
+def start(job, *arguments, ranks=2, options=(), **environment):
     return subprocess.Popen(
         [WEFT, "run", "-n", str(ranks), *options, "--", sys.executable, str(JOBS / job), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        env={**os.environ, **environment},
     )
 
 
@@ -30,6 +31,13 @@ def output_of(process, timeout=60):
         process.kill()
         raise
     return text
+
+
+def test_numpy_allocates_in_registered_memory_inside_of_allocations():
+    process = start("allocations.py", ranks=3, options=["--transport", "shm"], WEFT_HEAP="32M")
+    text = output_of(process)
+    assert process.returncode == 0, text
+    assert text.count("right") == 3
 
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])

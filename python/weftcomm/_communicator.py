@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from . import _arguments, _core, _errors
@@ -234,6 +235,17 @@ class Communicator(Collectives):
         memory: NDArray[np.uint8] = self._core.allocate(count * kind.itemsize)
         array: NDArray[Any] = memory.view(kind).reshape(sizes)
         return array
+
+    @contextlib.contextmanager
+    def allocations(self) -> Iterator[None]:
+        """`with comm.allocations():` NumPy makes its arrays of 4 KiB and more in registered memory, results of arithmetic
+        included, in this thread and context, until the block ends or WEFT_HEAP is used up; then in plain memory. Arrays may
+        outlive the block and the communicator. Raises: ImportError without NumPy, InvalidArgument for NumPy before 1.22."""
+        before = self._core.place_arrays()
+        try:
+            yield
+        finally:
+            _core.set_numpy_handler(before)
 
 
 class MeetingPlace:

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/text_file.h"
 
@@ -180,15 +182,39 @@ std::string line_by_line(std::string_view text, const Take& take) {
   return out;
 }
 
-// {"log": "text\n", "stream": "stderr", "time": "2026-01-06T10:00:00Z"}
+// A log as one JSON object a line: {"log": "text\n", "stream": "stderr", "time": "2026-01-06T10:00:00Z"} of docker's
+// driver, and its like with the text under another of these keys.
 std::string unwrapped(std::string_view line) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (!json.is_object() || !json.contains("log") || !json["log"].is_string()) return std::string(line);
-  std::string text = json["log"].get<std::string>();
-  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
-  std::ranges::replace(text, '\n', ' ');
-  const auto time = json.find("time");
-  return time != json.end() && time->is_string() ? time->get<std::string>() + " " + text : text;
+  if (!json.is_object()) return std::string(line);
+  const auto string_of = [&](std::initializer_list<const char*> keys) -> std::optional<std::string> {
+    for (const char* key : keys)
+      if (const auto at = json.find(key); at != json.end() && at->is_string()) return at->get<std::string>();
+    return std::nullopt;
+  };
+  auto text = string_of({"log", "message", "msg", "textPayload", "data"});
+  if (!text) return std::string(line);
+  while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
+  std::ranges::replace(*text, '\n', ' ');
+  const auto time = string_of({"time", "timestamp", "ts", "@timestamp"});
+  // A severity that the text does not repeat.
+  auto level = string_of({"severity", "level", "levelname"});
+  if (level) {
+    std::ranges::transform(*level, level->begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    const bool bad = std::ranges::any_of(std::initializer_list<const char*>{"WARN", "ERR", "FATAL", "CRIT"},
+                                         [&](const char* word) { return level->starts_with(word); });
+    if (bad && text->find(*level) == std::string::npos) *text = *level + " " + *text;
+  }
+  return time ? *time + " " + *text : *text;
+}
+
+// The first line is a whole object with a text under one of the keys.
+bool is_wrapped(std::string_view first) {
+  if (!first.starts_with('{') || !first.ends_with('}')) return false;
+  const bool named = std::ranges::any_of(
+      std::initializer_list<std::string_view>{"\"log\"", "\"message\"", "\"msg\"", "\"textPayload\"", "\"data\""},
+      [&](std::string_view key) { return first.find(key) != std::string_view::npos; });
+  return named && unwrapped(first) != first;
 }
 
 }  // namespace
@@ -243,8 +269,7 @@ std::string plain_text(std::string text) {
   const auto start = text.find_first_not_of(" \t\n");
   if (start == std::string::npos) return text;
   const std::string_view first = std::string_view(text).substr(start, text.find('\n', start) - start);
-  if (first.starts_with('{') && first.find("\"log\"") != std::string_view::npos && unwrapped(first) != first)
-    text = line_by_line(text, unwrapped);
+  if (is_wrapped(first)) text = line_by_line(text, unwrapped);
   return text;
 }
 

@@ -141,6 +141,10 @@ TEST(JobText, LinesOfDockersDriverAreUnwrappedBehindTheirTime) {
                        "{\"log\":\"c\\r\\n\",\"stream\":\"stdout\"}\n"),
             "2026-02-03T04:05:06Z a b\nc\n");
   EXPECT_EQ(plain_text("{\"log\": 3}\n"), "{\"log\": 3}\n");
+  EXPECT_EQ(plain_text("{\"timestamp\":\"2026-02-03T04:05:06Z\",\"severity\":\"INFO\",\"message\":\"d\"}\n"
+                       "{\"event\":\"line\",\"data\":\"e\\n\"}\nplain\n{\"level\":\"error\",\"msg\":\"f\"}\n"),
+            "2026-02-03T04:05:06Z d\ne\nplain\nERROR f\n");
+  EXPECT_EQ(plain_text("{\"schema\": \"weft.x/1\", \"data\": [1]}\n"), "{\"schema\": \"weft.x/1\", \"data\": [1]}\n");
 }
 
 TEST(JobText, FilesAreReadThroughAllOfIt) {

@@ -288,6 +288,37 @@ Result<std::string> take_columns(const Spec& spec, std::string_view text, const 
   return words;
 }
 
+// Leaves out rows that contradict themselves. Where most do, they may only look like nccl-tests' and stand under a
+// header with columns of its own.
+Status settle_rows(const Spec& spec, std::string_view text, PerfTable& read, std::string& own_columns) {
+  const PerfTable printed = read;
+  const std::string contradiction = doctor::leave_out_contradictions(read);
+  if (contradiction.empty()) return {};
+  if (2 * read.rows.size() > printed.rows.size()) {
+    fmt::print(stderr, "weft: {}: {} of {} rows are left out, which contradict themselves: {}\n", spec.table,
+               printed.rows.size() - read.rows.size(), printed.rows.size(), contradiction);
+    return {};
+  }
+  const auto columns = doctor::read_columns(text, spec.column);
+  if (!own_columns.empty() || !columns || columns->pair)
+    return bad_input("{}: the table contradicts itself: {}", spec.table, contradiction);
+  read = printed;
+  WEFT_TRY(own_columns, take_columns(spec, text, columns, read));
+  return settle_rows(spec, text, read, own_columns);
+}
+
+// Machines of weft have chips as ranks.
+Status settle_cores(const Spec& spec, PerfTable& read) {
+  if (read.cores == 0) return {};
+  if (spec.ranks <= 0)
+    return bad_input(
+        "{}: its {} ranks are NeuronCores, several of a chip: how many chips are they? Say --ranks CHIPS; cores of one "
+        "chip use no link",
+        spec.table, read.cores);
+  for (PerfTable::Row& row : read.rows) row.busbw = 0;  // its factor is that of the cores
+  return {};
+}
+
 Result<int> run(const Spec& spec) {
   WEFT_TRY(std::string text, read_text_file(spec.table));
   text = plain_text(std::move(text));
@@ -302,13 +333,8 @@ Result<int> run(const Spec& spec) {
     if (columns && columns->pair) return check_pair(spec.table, spec.on, spec.json, *columns->pair);
     WEFT_TRY(own_columns, take_columns(spec, text, columns, read));
   }
-  const std::size_t rows = read.rows.size();
-  const std::string contradiction = doctor::leave_out_contradictions(read);
-  if (2 * read.rows.size() <= rows && !contradiction.empty())
-    return bad_input("{}: the table contradicts itself: {}", spec.table, contradiction);
-  if (!contradiction.empty())
-    fmt::print(stderr, "weft: {}: {} of {} rows are left out, which contradict themselves: {}\n", spec.table,
-               rows - read.rows.size(), rows, contradiction);
+  WEFT_CHECK(settle_rows(spec, text, read, own_columns));
+  WEFT_CHECK(settle_cores(spec, read));
   const std::int64_t number = ranks_of(spec, read);
   const auto inferred = doctor::infer_collective(read, number);
   std::string collective = !spec.collective.empty()       ? spec.collective

@@ -173,6 +173,11 @@ Result<int> check_matrices(const std::string& file, const std::string& on, const
     for (const std::string& test : read.waived)
       fmt::print("{} was waived: the GPUs cannot reach each other's memory (nvidia-smi topo -p2p r; weft doctor).\n",
                  shown(test));
+    if (read.apart > 0)
+      fmt::print(
+          "Without peer access: {} of the directions between two GPUs; their copies go through the host's memory "
+          "(nvidia-smi topo -p2p r says why).\n",
+          read.apart);
     for (const Verdict& v : verdicts) {
       fmt::print("\n{}\n  {:.1f} GB/s in the median, {:.1f} to {:.1f}{}: {}\n", shown(v.title), v.middle, v.least,
                  v.most, v.model > 0 ? fmt::format("; links of {:.1f}", v.model) : "", v.words);
@@ -186,6 +191,7 @@ Result<int> check_matrices(const std::string& file, const std::string& on, const
     WEFT_CHECK(write_json(json, {{"schema", "weft.check_matrix/1"},
                                  {"machine", machine ? machine->name : ""},
                                  {"waived", read.waived},
+                                 {"without_peer_access", read.apart},
                                  {"peer_access", peers},
                                  {"slow", slow},
                                  {"matrices", all}}));

@@ -76,11 +76,11 @@ void print(const DoctorFinding& f, std::size_t number, bool verbose) {
   if (!f.refuted.empty()) fmt::print("   refuted if {}\n", f.refuted);
 }
 
-// Where nothing names a cause, the first lines of the effects are all there is.
+// Where nothing names a cause, the first lines of the effects and of the hints are all there is.
 void print_effects(const DoctorReport& report) {
   for (const auto& f : report.folded)
-    if ((f.role == "CASCADE" || f.role == "TEARDOWN") && !f.evidence.empty())
-      fmt::print("\neffect: {}\n   {}{}: {}\n", f.finding, f.evidence[0].file,
+    if ((f.role == "CASCADE" || f.role == "TEARDOWN" || f.role == "CONFIG") && !f.evidence.empty())
+      fmt::print("\n{}: {}\n   {}{}: {}\n", f.role == "CONFIG" ? "hint" : "effect", f.finding, f.evidence[0].file,
                  f.evidence[0].line > 0 ? fmt::format(":{}", f.evidence[0].line) : "",
                  shown(f.evidence[0].text.substr(0, 160)));
 }

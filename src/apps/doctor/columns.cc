@@ -290,13 +290,19 @@ std::optional<ColumnTable> read_columns(std::string_view text, std::string_view 
 std::string collective_in(std::string_view text) {
   std::string plain = lower(text);
   std::erase_if(plain, [](char c) { return c == '_' || c == '-' || c == ' ' || c == '.'; });
-  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"allreduce", "all_reduce"}, {"allgather", "all_gather"}, {"reducescatter", "reduce_scatter"},
-      {"alltoall", "all_to_all"},  {"broadcast", "broadcast"},  {"sendrecv", "send_receive"}};
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"allreduce", "all_reduce"},
+                                                                      {"allgather", "all_gather"},
+                                                                      {"reducescatter", "reduce_scatter"},
+                                                                      {"alltoall", "all_to_all"},
+                                                                      {"broadcast", "broadcast"},
+                                                                      {"sendrecv", "send_receive"},
+                                                                      // NVSHMEM's perftests
+                                                                      {"reductionon", "all_reduce"},
+                                                                      {"fcollecton", "all_gather"}};
   std::string found;
   for (const auto& [theirs, ours] : kNames)
     if (has(plain, theirs)) {
-      if (!found.empty()) return "";
+      if (!found.empty() && found != ours) return "";
       found = ours;
     }
   return found;

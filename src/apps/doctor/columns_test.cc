@@ -116,5 +116,21 @@ TEST(Matrices, AMatrixThatIsCutOffKeepsItsWholeRows) {
   EXPECT_TRUE(read_matrices("bandwidth of GPU(column)\n").all.empty());
 }
 
+TEST(Columns, NvshmemsTestsNameTheirCollectiveAboveAHeaderOfTheirOwn) {
+  const auto columns = read_columns(
+      "#fcollect_on_stream\nsize(B)     count     type      latency(us)       min_lat(us)       max_lat(us)       "
+      "algbw(GB/s)   busbw(GB/s)\n4096        1024      int       9.500000          9.400             9.700            "
+      " "
+      "0.431         0.377\n",
+      "");
+  ASSERT_TRUE(columns);
+  EXPECT_EQ(columns->chosen, "latency(us)");
+  ASSERT_EQ(columns->table.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(columns->table.rows[0].microseconds, 9.5);
+  EXPECT_EQ(collective_in("#fcollect_on_stream"), "all_gather");
+  EXPECT_EQ(collective_in("#reduction_on_stream"), "all_reduce");
+  EXPECT_EQ(collective_in("a reduction of the time"), "");
+}
+
 }  // namespace
 }  // namespace weft::doctor

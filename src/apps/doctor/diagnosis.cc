@@ -132,7 +132,7 @@ std::string next_of(const Evidence& evidence, const std::vector<Group>& groups) 
                         job.watchdog_rank >= 0 ? fmt::format(", of rank {}", job.watchdog_rank) : "");
   if (const std::string missing = job.missing(); !missing.empty()) text += "; " + missing + ": begin there";
   for (const Group& group : groups)
-    if (group.rule->role == Role::kTeardown)
+    if (group.rule->role == Role::kTeardown || group.rule->role == Role::kCascade)
       if (const std::string peer = peer_of(evidence, group); !peer.empty()) {
         text += fmt::format("; the peer that most saw close is {}: its log comes first", peer);
         break;
@@ -201,6 +201,15 @@ std::string unknown_in_words(const DoctorReport& report) {
                      fact.rank >= 0 ? fmt::format("rank {}: ", fact.rank) : "", shown(quoted));
 }
 
+std::string nothing_in_words(const DoctorReport& report) {
+  const auto hint = std::ranges::find(report.folded, name(Role::kConfig), &DoctorFinding::role);
+  if (hint != report.folded.end())
+    return fmt::format("No fault found; worth knowing: {}{}", hint->finding, parts_in_words(*hint));
+  return report.lines > 0 && report.not_understood >= report.lines
+             ? "No fault found, and no line that the doctor reads: these may be no logs of a job"
+             : "No fault found";
+}
+
 std::string verdict_of(const DoctorReport& report) {
   if (!report.roots.empty()) {
     const DoctorFinding& first = report.roots.front();
@@ -215,10 +224,7 @@ std::string verdict_of(const DoctorReport& report) {
   if (!report.next.empty()) return "Something ended this job, and its cause is not in the evidence";
   if (report.slow.empty()) {
     const auto known = std::ranges::find(report.folded, name(Role::kConfirm), &DoctorFinding::role);
-    if (known == report.folded.end())
-      return report.lines > 0 && report.not_understood >= report.lines
-                 ? "No fault found, and no line that the doctor reads: these may be no logs of a job"
-                 : "No fault found";
+    if (known == report.folded.end()) return nothing_in_words(report);
     return fmt::format("Nothing has failed; a part asks for care: {}{}{}", known->finding, ranks_in_words(*known),
                        parts_in_words(*known));
   }

@@ -23,7 +23,7 @@ constexpr std::size_t kLongestLine = 4096;  // of a line, what is looked at
 bool binary(std::string_view text) { return text.substr(0, 4096).find('\0') != std::string_view::npos; }
 
 // Owners of words behind those of the rules.
-enum Owner { kKnown, kJob, kRas, kTable, kTrouble, kPart, kMemory, kPitfall, kTool, kOwners };
+enum Owner { kKnown, kJob, kRas, kTable, kTrouble, kPart, kMemory, kPitfall, kTool, kElastic, kOwners };
 
 // Lines with one of these are of a known kind even where no rule finds anything in them.
 constexpr std::string_view kKinds[] = {" NCCL ",    "NVRM",      "SXid",   "mlx5",   "[rank", "[Rank", "ProcessGroup",
@@ -38,12 +38,13 @@ constexpr std::string_view kRasWords[] = {"MISMATCH",         "INCOMPLETE",     
 
 // "with error 12 from peer 10.0.0.7<1>": the peer that the line names.
 std::string peer_of(std::string_view line) {
-  for (const std::string_view word : {"Got completion from peer ", "closed by remote peer ",
-                                      "onnect to target: ", "onnect to segment: ", "onnect to ", "Call to recv from "})
+  for (const std::string_view word : {"Got completion from peer ", "closed by remote peer ", "losed by peer [",
+                                      "onnect to target: ", "onnect to segment: ", "onnect to ", "Call to recv from ",
+                                      "HTTPConnectionPool(host='", " and ip: ", " and address: "})
     if (const auto at = line.find(word); at != std::string_view::npos) {
       auto begin = at + word.size();
       if (begin < line.size() && line[begin] == '(') ++begin;  // "connect to (node-3, 29500)"
-      return std::string(line.substr(begin, line.find_first_of(" <,)", begin) - begin));
+      return std::string(line.substr(begin, line.find_first_of(" <,)]'", begin) - begin));
     }
   return "";
 }
@@ -63,6 +64,7 @@ Evidence::Evidence(std::vector<Rule> rules) : rules_(std::move(rules)), counts_(
   words_.add("by PyTorch", owner(kMemory));
   for (const std::string_view word : Pitfalls::words()) words_.add(word, owner(kPitfall));
   for (const std::string_view word : ToolStates::words()) words_.add(word, owner(kTool));
+  for (const std::string_view word : ElasticSummary::words()) words_.add(word, owner(kElastic));
   words_.build();
   hit_.assign(rules_.size() + kOwners, 0);
 }
@@ -86,6 +88,15 @@ void Evidence::found(std::string_view id, Fact fact) {
 void Evidence::keep(Fact fact) {
   if (fact.rank >= 0) ranks_[fact.rule].insert(fact.rank);
   if (++counts_[fact.rule] <= kMostFacts) facts_.push_back(std::move(fact));
+}
+
+void Evidence::forget(std::string_view rule, const std::string& file, int line) {
+  const auto at = std::ranges::find(rules_, rule, &Rule::id);
+  if (at == rules_.end()) return;
+  const auto number = static_cast<std::size_t>(at - rules_.begin());
+  counts_[number] -= std::erase_if(facts_, [&](const Fact& fact) {
+    return fact.rule == number && fact.line == line && fact.file == file && !fact.text.starts_with("weft: ");
+  });
 }
 
 Status Evidence::add_path(const std::string& path) {
@@ -217,6 +228,7 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
                         std::string(process->host), when->seconds);
   }
   if (hit(kTool)) tools_.line(line.text, file, number);
+  if (hit(kElastic)) elastic_.line(line.text, file, number);
   if (hit(kPitfall)) {
     if (!process) process = process_of(line.text);
     pitfalls_.line(line, *process, file, number);
@@ -380,6 +392,8 @@ void Evidence::finish() {
   ras_.finish(finder);
   pitfalls_.finish(finder);
   tools_.finish(finder);
+  elastic_.finish(finder);
+  for (const auto& [file, line] : elastic_.ended_by_agent()) forget("W06", file, line);
   recorder_.finish(finder);
   traces_.finish(finder);
   records_.finish(finder);

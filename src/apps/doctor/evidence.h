@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/doctor/clocks.h"
+#include "apps/doctor/elastic.h"
 #include "apps/doctor/fact.h"
 #include "apps/doctor/job.h"
 #include "apps/doctor/parts.h"
@@ -75,6 +76,7 @@ class Evidence {
   std::string add_pickle(const std::string& file, std::string_view text);
   void found(std::string_view id, Fact fact);
   void keep(Fact fact);
+  void forget(std::string_view rule, const std::string& file, int line);
   void settle_times();
   void settle_unknown();
   void fragmented(const std::string& file, int number, std::string_view original);
@@ -97,6 +99,7 @@ class Evidence {
   Ras ras_;
   Pitfalls pitfalls_;
   ToolStates tools_;
+  ElasticSummary elastic_;
   Recorder recorder_;
   Clocks clocks_;
   Traces traces_;

@@ -44,6 +44,8 @@ std::string_view class_of(PathType type) {
   }
 }
 
+bool says_no_nvlink(std::string_view finding) { return finding.find("leaves NVLink out") != std::string_view::npos; }
+
 class Judge {
  public:
   explicit Judge(const Topology& machine) : m_(machine), routes_(machine) {}
@@ -91,8 +93,10 @@ class Judge {
                   : fmt::format("{} with {} NVLinks, the others of the node have {} each", names(m_, of), count,
                                 most->first));
     }
-    for (const std::string& sentence : findings(m_))
+    for (const std::string& sentence : findings(m_)) {
       if (sentence.starts_with("no NVLink is listed")) add("T01", sentence);
+      leaves_nvlink_out_ = leaves_nvlink_out_ || says_no_nvlink(sentence);
+    }
   }
 
   // The nearest NIC of each GPU, where other GPUs of the node have a nearer one.
@@ -169,7 +173,7 @@ class Judge {
       for (std::size_t j = i + 1; j < gpus.size(); ++j)
         far += routes_.wire_path(gpus[i], gpus[j]).type == PathType::kSys ? 1 : 0;
     const std::size_t pairs = gpus.size() * (gpus.size() - 1) / 2;
-    if (far > 0)
+    if (far > 0 && !leaves_nvlink_out_)
       add("T08", fmt::format("{} of {} pairs of GPUs have neither NVLink nor one CPU's PCIe between them: their data "
                              "crosses the sockets",
                              far, pairs));
@@ -177,6 +181,7 @@ class Judge {
 
   const Topology& m_;
   Routes routes_;
+  bool leaves_nvlink_out_ = false;  // the table says nothing of NVLinks: nvidia-smi topo -mp
   std::vector<MachineFact> found_;
 };
 
@@ -252,7 +257,11 @@ std::vector<MachineFact> machine_facts(const std::string& file, std::string_view
     return {{"T13", fmt::format("weft: topology: this file cannot be read: {}", machine.error().message), 1}};
   if (!machine || !machine->machine || machine->machine->devices_of(DeviceKind::kGpu).size() > kMostGpus) return {};
   if (!machine->machine->validate()) return {};
-  if (judged != nullptr) *judged = devices_of(*machine->machine);
+  if (judged != nullptr) {
+    *judged = devices_of(*machine->machine);
+    for (const std::string& sentence : findings(*machine->machine))
+      if (says_no_nvlink(sentence)) *judged += "; " + sentence;
+  }
   return judge(*machine->machine);
 }
 

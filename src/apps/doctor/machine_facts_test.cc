@@ -61,6 +61,20 @@ TEST(MachineFacts, ANicAcrossTheHostBridgeIsFarWhereOthersHaveOneBesideThem) {
   EXPECT_EQ(rules_of(machine_facts("t", table("NV18", "PHB"))), Ids{"T03"});
 }
 
+TEST(MachineFacts, ATableThatLeavesNvlinkOutAccusesNoGpuOfHavingNone) {
+  std::string text = "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\tNUMA Affinity\n";
+  for (int a = 0; a < 4; ++a) {
+    text += "GPU" + std::to_string(a);
+    for (int b = 0; b < 4; ++b) text += a == b ? "\tX" : a / 2 == b / 2 ? "\tNODE" : "\tSYS";
+    text += a < 2 ? "\t0-31\t0\n" : "\t32-63\t1\n";
+  }
+  EXPECT_EQ(rules_of(machine_facts("t", text)), Ids{"T08"});
+  text += "\nLegend:\n\n  X    = Self\n  PIX  = Connection traversing at most a single PCIe bridge\n";
+  std::string judged;
+  EXPECT_EQ(rules_of(machine_facts("t", text, &judged)), Ids{});
+  EXPECT_NE(judged.find("topo -mp"), std::string::npos) << judged;
+}
+
 TEST(MachineFacts, PairsWithoutPeerAccessAreNamedWithTheReason) {
   const auto facts = machine_facts("p2p.txt",
                                    " \tGPU0\tGPU1\tGPU2\n GPU0\tX\tOK\tCNS\n GPU1\tOK\tX\tOK\n GPU2\tCNS\tOK\tX\n\n"

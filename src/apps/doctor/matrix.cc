@@ -28,6 +28,7 @@ class Reader {
     if (words.empty()) return;
     if (title(text)) return;
     device(text);
+    out_.apart += has(text, "CANNOT Access Peer") ? 1 : 0;
     // "Waiving device_to_device_memcpy_write_ce."
     if (words[0] == "Waiving" && words.size() == 2) out_.waived.emplace_back(words[1].substr(0, words[1].rfind('.')));
     if (!open_) return;

@@ -19,6 +19,7 @@ struct PairMatrices {
   std::vector<PairMatrix> all;
   std::vector<std::string> waived;  // tests that nvbandwidth left out, as it could not map the memory of a peer
   std::vector<std::string> gpus;    // models, as they are listed
+  std::size_t apart = 0;            // pairs of devices of which one "CANNOT Access Peer" the other
 };
 // Empty: the text has none.
 PairMatrices read_matrices(std::string_view text);

@@ -96,6 +96,106 @@ TEST(Outside, TabsOfAQuotedLineAreSpaces) {
   EXPECT_NE(report.verdict.find("cannot open"), std::string::npos) << report.verdict;
 }
 
+// A port as ibstat prints it.
+std::string ibstat(const char* device, const char* state, const char* physical, const char* layer) {
+  return fmt::format(
+      "CA '{}'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tPort 1:\n\t\tState: {}\n\t\tPhysical state: {}\n\t\tRate: "
+      "{}\n\t\tLink layer: {}\n",
+      device, state, physical, std::string_view(state) == "Active" ? 400 : 10, layer);
+}
+
+TEST(Outside, APortThatIsDownBesideActiveOnesIsAFindingAndADisabledOneAHint) {
+  const std::string active = ibstat("mlx5_2", "Active", "LinkUp", "InfiniBand");
+  const auto disabled = of(active + ibstat("mlx5_5", "Down", "Disabled", "Ethernet"));
+  EXPECT_EQ(first(disabled), "");
+  EXPECT_FALSE(disabled.troubled);
+  EXPECT_EQ(disabled.verdict,
+            "No fault found; worth knowing: A port is switched off while others are active, mlx5_5 port 1");
+  for (const char* physical : {"Polling", "LinkUp", "Sleep"}) {
+    const auto down = of(active + ibstat("mlx5_6", "Down", physical, "InfiniBand"));
+    EXPECT_EQ(first(down), "F062") << physical;
+    EXPECT_NE(down.verdict.find("mlx5_6 port 1"), std::string::npos) << down.verdict;
+  }
+  EXPECT_EQ(first(of(ibstat("mlx5_5", "Down", "Disabled", "InfiniBand"))), "F062") << "no port at all is active";
+  EXPECT_EQ(first(of(active + ibstat("mlx5_3", "Active", "LinkUp", "InfiniBand"))), "");
+}
+
+TEST(Outside, WhatTheLibrariesOfATransferReportStandsBeforeTheTransfer) {
+  const std::string nixl = "nixl._bindings.nixlBackendError: NIXL_ERR_BACKEND\n";
+  const auto versions =
+      of("[1760000000.5] [nodeA:99:0]     ucp_context.c:1800 UCX  WARN  UCP version is incompatible, required: 1.19, "
+         "actual: 1.13 (release 0)\n[2025-10-09 10:00:07 TP1] Scheduler hit an exception: Traceback (most recent call "
+         "last):\n  File \"x.py\", line 3, in go\n    go()\n" +
+         nixl);
+  EXPECT_EQ(first(versions), "S21");
+  EXPECT_EQ(versions.unknown.size(), 0u) << "the exception ends its traceback";
+  EXPECT_EQ(first(of("[17.2] [nodeB:9:0] ib_mlx5_dv.c:440  UCX  ERROR   mlx5dv_devx_obj_create(QP) failed on mlx5_6, "
+                     "syndrome 0x1: Remote I/O error\n" +
+                     nixl)),
+            "R12");
+  EXPECT_EQ(first(of(nixl)), "G13");
+}
+
+// A block of torch elastic's summary.
+std::string failure(int number, int rank, int exit, const char* traceback) {
+  return fmt::format(
+      "[{}]:\n  time      : 2026-03-04_05:06:07\n  host      : node{}\n  rank      : {} (local_rank: {})\n  exitcode  "
+      ": "
+      "{} (pid: {})\n  error_file: <N/A>\n  traceback : {}\n",
+      number, rank / 8, rank, rank % 8, exit, 4000 + rank, traceback);
+}
+
+TEST(Outside, TheSummaryOfTorchElasticNamesTheFirstFailureAndNotWhomTheAgentKilled) {
+  const std::string ended = failure(1, 4, -15, "Signal 15 (SIGTERM) received by PID 4004") +
+                            failure(2, 9, -9, "Signal 9 (SIGKILL) received by PID 4009"),
+                    begin = "train.py FAILED\nFailures:\n", root = "Root Cause (first observed failure):\n";
+  const auto raised = of(begin + ended + root + failure(0, 6, 1, "To enable traceback see: https://pytorch.org"));
+  EXPECT_EQ(first(raised), "S25");
+  EXPECT_EQ(raised.culprits, std::vector<int>{6});
+  const auto killed = of(begin + ended + root + failure(0, 11, -9, "Signal 9 (SIGKILL) received by PID 4011"));
+  EXPECT_EQ(first(killed), "W06");
+  EXPECT_EQ(killed.culprits, std::vector<int>{11});
+  const auto with_cause = of("[rank6]: ValueError: no such tokenizer\n" + begin + ended + root +
+                             failure(0, 6, 1, "To enable traceback see: https://pytorch.org"));
+  EXPECT_EQ(first(with_cause), "W05");
+}
+
+TEST(Outside, FailuresOfToolsWithoutASeverityAreReported) {
+  for (const char* line :
+       {"/opt/start.sh: line 41: NODE_RANK: unbound variable", "opening the device failed",
+        "node3: attach of queue failed: Resource temporarily unavailable", "frobctl: Failed to open /dev/frob0"})
+    EXPECT_NE(trouble_of(line), Trouble::kNone) << line;
+  for (const char* line : {"INFO Failed to load the plugin, using the internal one", "12 passed, 0 failed",
+                           "n1:4:4 [0] NCCL INFO NET/Plugin: Failed to find ncclNetPlugin_v9 symbol.",
+                           "see line 41: NODE_RANK", "retry 3: connect failed", "exit if it failed",
+                           "[    0.512345] pci 0000:00:1f.0: BAR 13: failed to assign [io  size 0x1000]"})
+    EXPECT_EQ(trouble_of(line), Trouble::kNone) << line;
+}
+
+TEST(Outside, AServiceThatDidNotStartIsNoSilence) {
+  const auto imex = of(
+      "Job for nvidia-imex.service failed because the control process exited with error code.\nSee \"systemctl status "
+      "nvidia-imex.service\" for details.\n");
+  EXPECT_EQ(first(imex), "S24");
+  const auto none =
+      of("nvidia-fabricmanager-start.sh[77]: request to query NVSwitch device information from NVSwitch driver failed "
+         "with error:WARNING Nothing to do [NV_WARN_NOTHING_TO_DO]\nsystemd[1]: nvidia-fabricmanager.service: Control "
+         "process exited, code=exited, status=1/FAILURE\n");
+  EXPECT_EQ(first(none), "R38") << "there is nothing that it could manage";
+}
+
+TEST(Outside, AHeadingOfAnErrorIsNoErrorAndItsPeerIsNamed) {
+  const auto report =
+      of("[rank3]:[E207 19:37:09.9 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0 Rank 3] Process group watchdog thread "
+         "terminated with exception: NCCL error: remote process exited or there was a network error\nLast error:\n"
+         "socketProgressOpt: Call to recv from 10.9.8.7<49000> failed : Connection reset by peer\n");
+  EXPECT_TRUE(report.unknown.empty());
+  EXPECT_NE(report.next.find("10.9.8.7"), std::string::npos) << report.next;
+  const auto gloo = of(
+      "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.1.2.3]:4455\n");
+  EXPECT_NE(gloo.next.find("is 10.1.2.3:"), std::string::npos) << gloo.next;
+}
+
 TEST(Outside, APortThatIsDownIsNamedByItsDevice) {
   const auto ibstatus =
       of("Infiniband device 'mlx5_7' port 1 status:\n\tstate:\t\t 1: DOWN\n\tphys state:\t 3: Disabled\n");

@@ -40,6 +40,8 @@ class PairReader {
     table_.gpu = table_.gpu || text.find("cuMemAlloc") != std::string_view::npos ||
                  text.find("use_cuda") != std::string_view::npos || text.find("use_rocm") != std::string_view::npos;
     ucx(text);
+    if (osu_title(text)) return;
+    if (osu_) return osu_row(words_of(text));
     if (text.find("#bytes") != std::string_view::npos && text.find("#iterations") != std::string_view::npos) {
       gigabits_ = text.find("Gb/sec") != std::string_view::npos;
       latency_ = text.find("t_typical") != std::string_view::npos || text.find("t_avg") != std::string_view::npos;
@@ -75,6 +77,35 @@ class PairReader {
                             .microseconds = latency ? *time : 0};
   }
 
+  // "# OSU MPI-CUDA Bandwidth Test v7.2", "… Bi-Directional Bandwidth …", "… Latency …": between two ranks. Collectives
+  // have a name before "Latency", and osu_mbw_mr adds up several pairs.
+  bool osu_title(std::string_view text) {
+    const auto begin = text.find("OSU MPI"), end = text.find(" Test");
+    if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return false;
+    const auto name_at = text.find(' ', begin + 4);
+    if (name_at == std::string_view::npos || name_at >= end) return false;
+    const std::string_view name = text.substr(name_at + 1, end - name_at - 1);
+    osu_ = name == "Bandwidth" || name == "Bi-Directional Bandwidth" || name == "Latency";
+    if (!osu_) return false;
+    table_.test = text.substr(begin, end - begin);
+    table_.both_ways = name.starts_with("Bi-");
+    table_.gpu = table_.test.find("MPI-") != std::string::npos;  // MPI-CUDA, MPI-ROCM, MPI-ZE
+    latency_ = name == "Latency";
+    header_ = true;
+    table_.rows.clear();
+    return true;
+  }
+
+  void osu_row(const std::vector<std::string_view>& words) {
+    if (words.size() < 2 || words.size() > 6) return;
+    const auto bytes = number(words[0]), value = number(words[1]);
+    if (!bytes || !value || *bytes < 1 || *bytes > 1e15 || *value <= 0) return;
+    constexpr double kMega = 1e-3;  // OSU's MB/s are 10^6
+    table_.rows.push_back({.bytes = static_cast<std::int64_t>(*bytes),
+                           .gigabytes = latency_ ? 0 : *value * kMega,
+                           .microseconds = latency_ ? *value : 0});
+  }
+
   void title(std::string_view text) {
     const auto begin = text.find_first_not_of(" \t#-");
     if (begin == std::string_view::npos) return;
@@ -102,7 +133,7 @@ class PairReader {
 
   PairTable table_;
   std::optional<PairTable::Row> final_;
-  bool header_ = false, gigabits_ = false, latency_ = false;
+  bool header_ = false, gigabits_ = false, latency_ = false, osu_ = false;
 };
 
 }  // namespace

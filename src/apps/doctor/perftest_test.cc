@@ -64,5 +64,25 @@ TEST(Perftest, UcxPerftestsSizeFollowsFromItsRates) {
   }
 }
 
+TEST(Perftest, OsusTablesBetweenTwoRanksAreRead) {
+  const auto both = read_perftest(
+      "$ srun -n 2 -N 2 ./osu_bibw D D\n# OSU MPI-ROCM Bi-Directional Bandwidth Test v7.3\n# Size      Bandwidth "
+      "(MB/s)\n"
+      "1            2.50\n1048576  47010.25\n");
+  ASSERT_TRUE(both);
+  EXPECT_TRUE(both->both_ways);
+  EXPECT_TRUE(both->gpu);
+  ASSERT_EQ(both->rows.size(), 2u);
+  EXPECT_NEAR(both->rows[1].gigabytes, 47.01, 0.01);
+  const auto latency = read_perftest("# OSU MPI Latency Test v5.9\n# Size  Latency (us)\n0  1.10\n8  1.15\n");
+  ASSERT_TRUE(latency);
+  EXPECT_FALSE(latency->gpu);
+  ASSERT_EQ(latency->rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(latency->rows[0].microseconds, 1.15);
+  EXPECT_FALSE(read_perftest("# OSU MPI Allreduce Latency Test v7.3\n# Size  Avg Latency(us)\n8  4.1\n"));
+  EXPECT_FALSE(
+      read_perftest("# OSU MPI Multiple Bandwidth / Message Rate Test v7.3\n# Size  MB/s  Messages/s\n8 1 2\n"));
+}
+
 }  // namespace
 }  // namespace weft::doctor

@@ -146,8 +146,17 @@ class Examination {
     for (const std::string& device : probes_.list("/sys/class/infiniband"))
       for (const std::string& port : probes_.list("/sys/class/infiniband/" + device + "/ports")) {
         const std::string file = "/sys/class/infiniband/" + device + "/ports/" + port + "/state";
-        if (const auto state = read(file); state && state->find("ACTIVE") == std::string::npos)
-          add(false, "F062", "RDMA port not active", file, trimmed(*state),
+        const auto state = read(file);
+        if (!state || state->find("ACTIVE") != std::string::npos) continue;
+        const auto physical = read("/sys/class/infiniband/" + device + "/ports/" + port + "/phys_state");
+        const bool disabled = physical && physical->find("Disabled") != std::string::npos;
+        const std::string seen =
+            physical ? fmt::format("{}, {}", trimmed(*state), trimmed(*physical)) : trimmed(*state);
+        if (disabled)
+          add(false, "T14", "RDMA port switched off", file, seen,
+              "if it should carry traffic: ip link set DEV up, ibportstate LID PORT enable", "ibstat " + device);
+        else
+          add(false, "F062", "RDMA port not active", file, seen,
               "cable, subnet manager; or leave the port out with NCCL_IB_HCA", "ibstat " + device);
       }
   }

@@ -134,8 +134,10 @@ class TableReader {
         text.find("Mbytes/sec") != std::string_view::npos)
       table_.collective = "send_receive", table_.named = "Mbytes/sec";
     if (text.find("# Benchmarking ") != std::string_view::npos) section(text);
+    // Behind the rows a programme is that of the next table, but for the last line of nccl-tests.
+    const bool ours_to_name = table_.rows.empty() || text.find("test concluded") != std::string_view::npos;
     for (const auto& [theirs, ours] : kProgrammes)
-      if (table_.collective.empty() && text.find(theirs) != std::string_view::npos)
+      if (ours_to_name && table_.collective.empty() && text.find(theirs) != std::string_view::npos)
         table_.collective = ours, table_.named = theirs;
     read_command(text, words);
     if (const auto at = std::ranges::find(words, "nGpus"); at != words.end() && at + 1 != words.end())
@@ -206,13 +208,38 @@ class TableReader {
     if (!known) table_.refused = fmt::format("'{}' is no table of a collective", name);
   }
 
-  // "mpirun -np 16 … osu_allreduce": OSU's tables do not say the number of ranks.
+  // "mpirun -np 16 … osu_allreduce", "srun -N 2 --ntasks-per-node=8 …": OSU's tables do not say the number of ranks.
   void read_command(std::string_view text, const std::vector<std::string_view>& words) {
+    if (text.find("nccom-test") != std::string_view::npos) read_nccom(words);
     if (text.find("osu_") == std::string_view::npos || table_.ranks > 0) return;
-    for (std::size_t i = 0; i + 1 < words.size(); ++i)
-      if (words[i] == "-np" || words[i] == "-n" || words[i] == "--ntasks")
-        if (const auto ranks = number(words[i + 1]); ranks && *ranks >= 1 && *ranks < 1e6)
-          table_.ranks = static_cast<std::int64_t>(*ranks);
+    double ranks = option(words, {"-np", "-n", "--ntasks"});
+    if (ranks == 0) ranks = option(words, {"-N", "--nodes"}) * option(words, {"--ntasks-per-node", "-ppn", "--ppn"});
+    if (ranks >= 1 && ranks < 1e6) table_.ranks = static_cast<std::int64_t>(ranks);
+  }
+
+  // The value of the first of these options that is there, as "-n 8" or "--ntasks=8"; 0: none.
+  static double option(const std::vector<std::string_view>& words, std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names)
+      for (std::size_t i = 0; i < words.size(); ++i) {
+        if (words[i] == name && i + 1 < words.size()) return number(words[i + 1]).value_or(0);
+        if (words[i].starts_with(name) && words[i].substr(name.size()).starts_with('='))
+          return number(words[i].substr(name.size() + 1)).value_or(0);
+      }
+    return 0;
+  }
+
+  // AWS Neuron: "nccom-test -r 32 allr".
+  void read_nccom(const std::vector<std::string_view>& words) {
+    constexpr Name kOperations[] = {{"allr", "all_reduce"},       {"all_reduce", "all_reduce"},
+                                    {"allg", "all_gather"},       {"all_gather", "all_gather"},
+                                    {"redsct", "reduce_scatter"}, {"reduce_scatter", "reduce_scatter"},
+                                    {"sendrecv", "send_receive"}, {"alltoall", "all_to_all"},
+                                    {"all_to_all", "all_to_all"}, {"permute", "send_receive"}};
+    for (const auto& [theirs, ours] : kOperations)
+      if (table_.collective.empty() && std::ranges::find(words, theirs) != words.end())
+        table_.collective = ours, table_.named = theirs;
+    if (const double cores = option(words, {"-r", "--nworkers"}); cores >= 1 && cores < 1e6)
+      table_.cores = static_cast<std::int64_t>(cores);
   }
 
   // "#  Rank  3 Group  0 Pid 4711 on  node1 device  3 [0x1b] NVIDIA H100 80GB HBM3"
@@ -280,7 +307,29 @@ PerfTable read_table(std::string_view text) {
   return reader.finish();
 }
 
+// nccl-tests before 2.9 left a rank's own part out of the bandwidth of an all_gather: algbw = busbw = (n - 1) / n of
+// size / time. One n of all large rows.
+void settle_old_bandwidths(PerfTable& table) {
+  constexpr double kLeast = 1, kNear = 0.03;  // GB/s, from where on there are three digits
+  std::int64_t ranks = 0;
+  std::size_t seen = 0;
+  for (const auto& row : table.rows) {
+    if (row.algbw < kLeast || row.microseconds <= 0 || row.algbw != row.busbw) continue;
+    const double ratio = row.algbw / (static_cast<double>(row.bytes) / row.microseconds * 1e-3);
+    const auto n = ratio < 0.99 ? std::llround(1 / (1 - ratio)) : 0;
+    if (n < 2 || n > 64 || std::abs(ratio * static_cast<double>(n) / static_cast<double>(n - 1) - 1) > kNear) return;
+    if (ranks != 0 && ranks != n) return;
+    ranks = n, ++seen;
+  }
+  if (seen < 2 || (table.ranks > 0 && table.ranks != ranks)) return;
+  table.ranks = ranks;
+  if (table.collective.empty()) table.collective = "all_gather", table.named = "bandwidths without a rank's own part";
+  for (auto& row : table.rows)
+    if (row.microseconds > 0) row.algbw = static_cast<double>(row.bytes) / row.microseconds * 1e-3;
+}
+
 std::string leave_out_contradictions(PerfTable& table) {
+  settle_old_bandwidths(table);
   constexpr double kNear = 0.12, kRounded = 0.02;  // tables print GiB/s as GB/s, and two digits
   const auto own = [](const PerfTable::Row& row) { return static_cast<double>(row.bytes) / row.microseconds * 1e-3; };
   const auto contradicts = [&](const PerfTable::Row& row) {

@@ -30,6 +30,7 @@ struct PerfTable {
   std::vector<Row> rows;
   // These come from the lines around; 0 or empty: nothing is said.
   std::int64_t ranks = 0;  // one more than the largest that is listed
+  std::int64_t cores = 0;  // ranks of nccom-test: cores, of which a chip has several
   std::set<std::int64_t> listed;
   std::set<std::string> hosts;
   std::string gpu;         // "NVIDIA H100 80GB HBM3"

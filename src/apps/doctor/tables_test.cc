@@ -142,5 +142,36 @@ TEST(PastedTables, ATagInTheMiddleOfALineIsNoColumn) {
   EXPECT_DOUBLE_EQ(table.rows[0].in_place, 1336.5);
 }
 
+TEST(Tables, NeuronsTestNamesItsOperationAndItsWorkersInItsCommand) {
+  const auto table = read_table(
+      "$ nccom-test -r 32 -b 64MB redsct\n     size(B)    count(elems)     type    time(us)    algbw(GB/s)    "
+      "busbw(GB/s)\n    67108864        16777216    fp32         1500          44.74          43.34\n");
+  EXPECT_EQ(table.collective, "reduce_scatter");
+  EXPECT_EQ(table.cores, 32);
+  EXPECT_EQ(table.ranks, 0);
+  ASSERT_EQ(table.rows.size(), 1u);
+}
+
+TEST(Tables, ACommandOfSlurmSaysTheRanksOfAnOsuTable) {
+  const auto table = read_table(
+      "srun -N 4 --ntasks-per-node=6 ./osu_bcast -d cuda\n# OSU MPI-CUDA Broadcast Latency Test v7.4\n# Size   Avg "
+      "Latency(us)\n4096   31.5\n");
+  EXPECT_EQ(table.collective, "broadcast");
+  EXPECT_EQ(table.ranks, 24);
+}
+
+// 4 ranks: 3/4 of 1 MiB in 100 us are 7.86 GB/s, of 64 MiB in 3 ms 16.78.
+TEST(Tables, OldAllGathersLeftARanksOwnPartOutOfBothBandwidths) {
+  auto table = read_table(
+      "     1048576         65536   float    100.0    7.86    7.86  0e+00    101.0    7.79    7.79  0e+00\n"
+      "    67108864       4194304   float   3000.0   16.78   16.78  0e+00   3010.0   16.72   16.72  0e+00\n");
+  EXPECT_EQ(leave_out_contradictions(table), "");
+  EXPECT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.ranks, 4);
+  EXPECT_EQ(table.collective, "all_gather");
+  auto other = read_table("1048576 65536 float 100.0 7.86 7.86 0e+00\n67108864 4194304 float 3000.0 9.1 9.1 0e+00\n");
+  EXPECT_NE(leave_out_contradictions(other), "");
+}
+
 }  // namespace
 }  // namespace weft::doctor

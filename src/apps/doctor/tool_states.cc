@@ -17,6 +17,15 @@ double number_of(std::string_view text) {
   return read_number(text, value).ec == std::errc() ? value : 0;
 }
 
+void emit(const Finder& found, const char* id, const std::string& file, int line, std::string text,
+          std::string part = "") {
+  found(id, {.file = file,
+             .text = "weft: topology: " + std::move(text),
+             .source = "tool",
+             .line = line,
+             .part = std::move(part)});
+}
+
 }  // namespace
 
 const std::vector<std::string_view>& ToolStates::words() {
@@ -28,6 +37,8 @@ const std::vector<std::string_view>& ToolStates::words() {
                                                        "port:",
                                                        "State",
                                                        "state:",
+                                                       "hysical state",
+                                                       "phys_state",
                                                        "Rate: ",
                                                        "rate: ",
                                                        "Link layer",
@@ -111,7 +122,9 @@ void ToolStates::port(std::string_view key, std::string_view value, const std::s
   if (ports_.empty() || ports_.back().device != device_ || ports_.back().file != file) return;
   Port& p = ports_.back();
   if (key == "State" || key == "state")
-    p.active = topology::lower(value).find("active") != std::string::npos;
+    p.state = topology::lower(value), p.state_line = number;
+  else if (key == "Physical state" || key == "phys state" || key == "phys_state")
+    p.physical = topology::lower(value);
   else if (key == "Rate" || key == "rate")
     p.rate = number_of(value), p.line = number;
   else if (key == "active_width")
@@ -146,28 +159,58 @@ void ToolStates::gpu(std::string_view key, std::string_view value, int number) {
 }
 
 void ToolStates::finish(const Finder& found) const {
-  const auto emit = [&](const char* id, const std::string& file, int line, std::string text) {
-    found(id, {.file = file, .text = "weft: topology: " + std::move(text), .source = "tool", .line = line});
-  };
+  judge_rates(found);
+  judge_states(found);
+  judge_gpus(found);
+}
+
+void ToolStates::judge_rates(const Finder& found) const {
   std::map<std::string, double> most;  // Gb/s by kind and layer
   const auto kind_of = [](const Port& p) { return p.kind + " " + p.layer; };
   for (const Port& p : ports_)
-    if (p.active) most[kind_of(p)] = std::max(most[kind_of(p)], p.gigabits());
+    if (p.active()) most[kind_of(p)] = std::max(most[kind_of(p)], p.gigabits());
   constexpr double kNearlyAll = 0.9;
   for (const Port& p : ports_)
-    if (const double best = p.active ? most[kind_of(p)] : 0; p.gigabits() > 0 && p.gigabits() < kNearlyAll * best)
-      emit("T10", p.file, p.line,
+    if (const double best = p.active() ? most[kind_of(p)] : 0; p.gigabits() > 0 && p.gigabits() < kNearlyAll * best)
+      emit(found, "T10", p.file, p.line,
            fmt::format("port {} of {} runs at {:.0f} Gb/s, others{}{} at {:.0f}", p.number, p.device, p.gigabits(),
                        p.kind.empty() ? "" : " of ", p.kind, best));
+}
+
+// Ports that are down. Physical states that say why (Polling, Sleep, …) are found line by line, by F062's pattern.
+void ToolStates::judge_states(const Finder& found) const {
+  std::map<std::string, std::size_t> active;  // by file
+  for (const Port& p : ports_) active[p.file] += p.active() ? 1 : 0;
+  for (const Port& p : ports_) {
+    if (!p.down()) continue;
+    const std::size_t others = active[p.file];
+    const std::string beside = others == 0 ? ", and no port is Active"
+                                           : fmt::format(", {} other{} Active", others, others == 1 ? " is" : "s are");
+    const std::string_view how =
+        p.disabled()         ? "disabled"
+        : p.physical.empty() ? "Down"
+        : p.layer == "Ethernet"
+            ? "Down though its link is up: the interface is not up"
+            : "Down though its link is up: no subnet manager has configured it, or its policy holds "
+              "a virtual function down";
+    if (!p.disabled() && !p.physical.empty() && p.physical.find("linkup") == std::string::npos) continue;
+    emit(found, p.disabled() && others > 0 ? "T14" : "F062", p.file, p.state_line,
+         fmt::format("port {} of {} is {}{}", p.number, p.device, how, beside),
+         fmt::format("{} port {}", p.device, p.number));
+  }
+}
+
+void ToolStates::judge_gpus(const Finder& found) const {
   for (const Gpu& g : gpus_) {
     if (g.width > 0 && g.width < g.most)
-      emit("T04", g.file, g.line,
+      emit(found, "T04", g.file, g.line,
            fmt::format("the PCIe link of GPU {} has {} of {} lanes: half the width or less", g.name, g.width, g.most));
-    if (!g.memory.empty()) emit("T12", g.file, g.memory_line, fmt::format("memory of GPU {} has {}", g.name, g.memory));
+    if (!g.memory.empty())
+      emit(found, "T12", g.file, g.memory_line, fmt::format("memory of GPU {} has {}", g.name, g.memory));
     const bool bad_state = !g.fabric.empty() && g.fabric != "Completed" && g.fabric != "N/A";
     const bool bad_status = g.fabric == "Completed" && !g.status.empty() && g.status != "Success" && g.status != "N/A";
     if (bad_state || bad_status)
-      emit("T11", g.file, g.fabric_line,
+      emit(found, "T11", g.file, g.fabric_line,
            fmt::format("fabric of GPU {} is {}{}", g.name, g.fabric,
                        bad_status ? ", status " + g.status : ": the fabric manager has not finished"));
   }

@@ -22,9 +22,13 @@ class ToolStates {
  private:
   struct Port {
     std::string device, number, kind, layer, file;
-    double width = 0, rate = 0;  // lanes; Gb/s, of ibv_devinfo per lane
-    bool active = false;
-    int line = 0;
+    std::string state, physical;  // as the tool says them, in small letters
+    double width = 0, rate = 0;   // lanes; Gb/s, of ibv_devinfo per lane
+    int line = 0, state_line = 0;
+
+    bool active() const { return state.find("active") != std::string::npos; }
+    bool down() const { return state.find("down") != std::string::npos; }
+    bool disabled() const { return physical.find("disabled") != std::string::npos; }
 
     double gigabits() const { return width > 0 ? width * rate : rate; }
   };
@@ -37,6 +41,9 @@ class ToolStates {
   void port(std::string_view key, std::string_view value, const std::string& file, int number);
   void memory(std::string_view key, std::string_view value, int number);
   void gpu(std::string_view key, std::string_view value, int number);
+  void judge_rates(const Finder& found) const;
+  void judge_states(const Finder& found) const;
+  void judge_gpus(const Finder& found) const;
 
   std::vector<Port> ports_;
   std::vector<Gpu> gpus_;

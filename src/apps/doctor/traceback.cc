@@ -32,7 +32,8 @@ bool names_exception(std::string_view line) {
     else if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_')
       break;
   }
-  if (word >= end || std::isupper(static_cast<unsigned char>(line[word])) == 0) return false;
+  // A class of a module may begin small: "nixl._bindings.nixlBackendError".
+  if (word >= end || (word == 0 && std::isupper(static_cast<unsigned char>(line[word])) == 0)) return false;
   if (end < line.size() && line[end] != ':') return false;
   const std::string_view name = line.substr(word, end - word);
   for (const std::string_view tail : {"Error", "Exception", "Exit", "Interrupt", "Warning", "Timeout"})

@@ -46,6 +46,10 @@ constexpr std::string_view kWords[] = {"WARN",
                                        "double free",
                                        "(): ",
                                        "corrupted ",
+                                       ": line ",
+                                       " failed",
+                                       "ailed to ",
+                                       "can't open",
                                        ".cpp:",
                                        ".cc:"};
 
@@ -92,31 +96,19 @@ bool glog_error(std::string_view line) {
 
 // Lines with such words that report nothing.
 bool everyday(std::string_view line) {
-  constexpr std::array kEveryday = {" 0 errors",
-                                    "no error",
-                                    "No error",
-                                    "error_handling",
-                                    "ErrorHandling",
-                                    "error handling",
-                                    "errors=0",
-                                    "errors: 0",
-                                    "without error",
-                                    "ERROR_IF",
-                                    "NCCL_ASYNC_ERROR",
-                                    "FutureWarning",
-                                    "DeprecationWarning",
-                                    "UserWarning",
-                                    "log_level",
-                                    "LOGLEVEL",
-                                    "DEBUG=WARN",
-                                    "Error rate",
-                                    "error rate",
-                                    "on_error",
-                                    "WARNING level",
-                                    "timeout set to",
-                                    "error recovery enabled",
-                                    "AER: enabled",
-                                    "Logging before InitGoogleLogging"};
+  constexpr std::array kEveryday = {" 0 errors",          "no error",
+                                    "No error",           "error_handling",
+                                    "ErrorHandling",      "error handling",
+                                    "errors=0",           "errors: 0",
+                                    "without error",      "ERROR_IF",
+                                    "NCCL_ASYNC_ERROR",   "FutureWarning",
+                                    "DeprecationWarning", "UserWarning",
+                                    "log_level",          "Last error:",
+                                    "LOGLEVEL",           "DEBUG=WARN",
+                                    "Error rate",         "error rate",
+                                    "on_error",           "WARNING level",
+                                    "timeout set to",     "error recovery enabled",
+                                    "AER: enabled",       "Logging before InitGoogleLogging"};
   return std::ranges::any_of(kEveryday, [&](const char* word) { return has(line, word); });
 }
 
@@ -129,6 +121,37 @@ bool kernel_reports(std::string_view line) {
                                     "lost",     "hung",    "Assertion", "not respond", "AER:"};
   return std::ranges::any_of(kSources, [&](const char* word) { return has(line, word); }) &&
          std::ranges::any_of(kTroubles, [&](const char* word) { return has(line, word); });
+}
+
+// "[   12.345678] …" or syslog's " kernel: ": a boot prints what it tried in vain; kernel_reports() picks the lines of
+// drivers that matter.
+bool of_kernel(std::string_view line) {
+  if (has(line, "kernel:")) return true;
+  if (!line.starts_with('[')) return false;
+  const auto digit = std::min(line.find_first_not_of(' ', 1), line.size());
+  const auto dot = std::min(line.find_first_not_of("0123456789", digit), line.size());
+  return dot > digit && dot < line.size() && line[dot] == '.';
+}
+
+// "mmap of rcvhdrq failed: Resource temporarily unavailable" of a tool that writes no severity. Loggers' lines of a
+// lower severity than a warning say what was tried in vain, and is tried otherwise.
+bool says_failed(std::string_view line) {
+  constexpr std::array kQuiet = {"INFO",  "DEBUG",  "TRACE",     "NOTICE",    "info",     "debug", "trace",
+                                 "retry", "trying", " 0 failed", "failed: 0", "failed=0", "if ",   "success"};
+  if (of_kernel(line) || std::ranges::any_of(kQuiet, [&](const char* word) { return has(line, word); })) return false;
+  while (!line.empty() && (line.back() == ' ' || line.back() == '.' || line.back() == '!')) line.remove_suffix(1);
+  return line.starts_with("Failed to ") || has(line, ": Failed to ") || has(line, ": failed to ") ||
+         has(line, " failed: ") || has(line, " failed with ") || has(line, "can't open ") || line.ends_with(" failed");
+}
+
+// "/usr/local/bin/start: line 769: VERSION: unbound variable".
+bool shell_reports(std::string_view line) {
+  constexpr std::array kErrors = {"unbound variable", "command not found", "syntax error", "No such file or directory",
+                                  "Permission denied"};
+  const auto at = line.find(": line ");
+  return at != std::string_view::npos && at + 7 < line.size() &&
+         std::isdigit(static_cast<unsigned char>(line[at + 7])) != 0 &&
+         std::ranges::any_of(kErrors, [&](const char* word) { return has(line, word); });
 }
 
 }  // namespace
@@ -179,8 +202,8 @@ Trouble trouble_of(std::string_view line) {
   for (const std::string_view word :
        {"|CCL_ERROR|", "Cuda error ", "HIP error", "double free or corruption", "(): invalid ", "(): corrupted "})
     if (has(line, word)) return Trouble::kError;
-  if (line.starts_with("Failed: ")) return Trouble::kError;
-  if (has(line, "<warn>")) return Trouble::kWarning;
+  if (line.starts_with("Failed: ") || shell_reports(line)) return Trouble::kError;
+  if (has(line, "<warn>") || says_failed(line)) return Trouble::kWarning;
   for (const std::string_view word : {"NCCL WARN", "WARN", "WARNING"})
     if (has_word(line, word)) return Trouble::kWarning;
   return Trouble::kNone;

@@ -10,6 +10,12 @@
 namespace weft::topology {
 namespace {
 
+// nvidia-smi topo -mp: its legend has no line of NVLink.
+bool leaves_nvlink_out(std::string_view text) {
+  const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
+  return has("topo -mp") || (has("Legend:") && has("PIX  =") && !has("NV#"));
+}
+
 using Way = ClassMatrix::Way;
 using Words = std::vector<std::string_view>;
 
@@ -74,7 +80,7 @@ class Parser {
     if (columns_.empty())
       return bad_input("{}:1: no table of nvidia-smi topo: no line of columns starts with GPU0", name_);
     WEFT_CHECK(check());
-    if (text.find("topo -mp") != std::string_view::npos)
+    if (leaves_nvlink_out(text))
       for (ClassMatrix::Entry& entry : matrix_.entries)
         if (entry.kind == DeviceKind::kGpu)
           entry.facts.set("assumed", "nvidia-smi topo -mp leaves NVLink out: this machine has none; topo -m shows it");

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/text.h"
 #include "machine/import/matrix_machine.h"
 #include "machine/import/text_lines.h"
 
@@ -83,7 +84,8 @@ class Parser {
         continue;
       }
       if (words.size() >= 2 && words.back() == "TABLE:") {  // amd-smi topology
-        table = words[0] == "LINK" ? &types_ : words[0] == "HOPS" ? &hops_ : &ignored_;
+        const bool bandwidths = words[0] == "BW" || (words.size() >= 3 && words[1] == "BW");
+        table = words[0] == "LINK" ? &types_ : words[0] == "HOPS" ? &hops_ : bandwidths ? &bandwidths_ : &ignored_;
         if (table == &ignored_) ignored_ = {};
         continue;
       }
@@ -142,7 +144,10 @@ class Parser {
       if (text == "0" || text == "X" || text == "SELF") return ClassMatrix::Cell{};
       return bad_input("{}:{}: '{}' from {} to itself", name_, types_.row_lines[i], text, types_.columns[i]);
     }
-    if (text == "XGMI") return ClassMatrix::Cell{Way::kScaleUp, 1};
+    if (text == "XGMI") {
+      const std::int32_t links = xgmi_links(i, j);
+      return links > 0 ? ClassMatrix::Cell{Way::kScaleUp, links} : ClassMatrix::Cell{};
+    }
     if (text == "XXXX") return ClassMatrix::Cell{};
     if (text != "PCIE") return bad_input("{}:{}: '{}' is no link type", name_, types_.row_lines[i], text);
     const std::int32_t a = matrix.entries[i].numa, b = matrix.entries[j].numa;
@@ -151,8 +156,30 @@ class Parser {
     return ClassMatrix::Cell{(known ? a == b : two_hops) ? Way::kPhb : Way::kSys, 1};
   }
 
+  // MB/s of "50000-200000", the largest; -1: "N/A" or no such table.
+  double bandwidth(std::size_t i, std::size_t j) const {
+    if (i >= bandwidths_.rows.size() || j >= bandwidths_.rows[i].size()) return -1;
+    const std::string_view text = bandwidths_.rows[i][j];
+    const auto dash = text.find('-');
+    double value = 0;
+    if (dash == std::string_view::npos || read_number(text.substr(dash + 1), value).ec != std::errc()) return -1;
+    return value;
+  }
+
+  // amd-smi says XGMI and one hop of all GPUs of a hive. Its bandwidths distinguish pairs that no link joins
+  // ("0-0") and pairs of several links.
+  std::int32_t xgmi_links(std::size_t i, std::size_t j) const {
+    const double own = bandwidth(i, j);
+    if (own < 0) return 1;
+    double least = 0;
+    for (std::size_t a = 0; a < bandwidths_.rows.size(); ++a)
+      for (std::size_t b = 0; b < bandwidths_.rows.size(); ++b)
+        if (const double other = bandwidth(a, b); other > 0 && (least == 0 || other < least)) least = other;
+    return least > 0 ? static_cast<std::int32_t>(own / least + 0.5) : 1;
+  }
+
   std::string_view name_;
-  Table types_, hops_, ignored_;
+  Table types_, hops_, bandwidths_, ignored_;
   std::map<std::string, std::int32_t> numa_;
 };
 

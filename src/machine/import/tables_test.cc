@@ -129,6 +129,23 @@ TEST(RocmSmi, AmdSmisTablesByBusIdAreRead) {
   EXPECT_TRUE(std::ranges::any_of(findings(*t), [](const auto& f) { return f.find("NUMA") != std::string::npos; }));
 }
 
+TEST(RocmSmi, BandwidthsOfAmdSmiTellPairsWithoutALinkAndPairsOfSeveral) {
+  const std::string columns = "             0000:21:00.0 0000:26:00.0 0000:a9:00.0\n";
+  const std::string types = "LINK TYPE TABLE:\n" + columns +
+                            "0000:21:00.0 SELF XGMI XGMI\n0000:26:00.0 XGMI SELF XGMI\n0000:a9:00.0 XGMI XGMI SELF\n\n";
+  const auto t = parse_rocm_smi(catalog(), "a.txt",
+                                types + "NUMA BW TABLE:\n" + columns +
+                                    "0000:21:00.0 N/A 40000-160000 0-0\n0000:26:00.0 40000-160000 N/A 40000-40000\n"
+                                    "0000:a9:00.0 0-0 40000-40000 N/A\n");
+  ASSERT_TRUE(t) << t.error().message;
+  std::vector<std::int32_t> links;
+  for (const Link& link : t->links())
+    if (link.kind == LinkKind::kXgmi) links.push_back(link.count);
+  std::ranges::sort(links);
+  EXPECT_EQ(links, (std::vector<std::int32_t>{1, 4}));
+  EXPECT_TRUE(parse_rocm_smi(catalog(), "a.txt", types));
+}
+
 TEST(RocmSmi, TwoHivesAndWhatIsWrong) {
   const std::string text =
       "=== Link Type between two GPUs ===\n GPU0 GPU1 GPU2\nGPU0 0 XGMI PCIE\nGPU1 XGMI 0 PCIE\nGPU2 PCIE PCIE 0\n"

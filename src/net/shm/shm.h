@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -71,7 +72,7 @@ struct World {
 
  private:
   const Bytes heap_bytes_;  // that may be allocated
-  Bytes allocated_ = 0;
+  std::atomic<Bytes> allocated_{0};  // freed by any thread
   const Room given_;
   Room offered_;
   std::uint32_t offer_ = 0;  // the last offer's number
