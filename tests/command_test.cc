@@ -244,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --on dgx-h100 --ranks 9", "8 GPUs"}, BadInput{"bench all_reduce --min 1Q", "'1Q'"},
         BadInput{"bench all_reduce --max 9999999T", "9999999T"}, BadInput{"bench all_reduce --min 2K --max 1K", "2K"},
         BadInput{"bench all_reduce --factor 1", "--factor 1"},
-        BadInput{"bench all_reduce --dtype quarter", "'quarter'"}, BadInput{"bench all_reduce --op mean", "'mean'"},
+        BadInput{"bench all_reduce --dtype quarter", "'quarter'"}, BadInput{"bench all_reduce --op median", "'median'"},
         BadInput{"bench all_reduce --op xor", "integers"},
         BadInput{"bench broadcast --algo tree --on dgx-h100", "'tree'"},
         BadInput{"bench broadcast --algo tree", "'tree'"}, BadInput{"bench all_reduce --proto LL256", "'LL256'"},
@@ -274,7 +274,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench all_reduce --transport pigeon", "'pigeon'"},
         BadInput{"explain all_reduce --bytes many", "'many'"},
         BadInput{"explain all_reduce --table -", "--table needs --on"},
-        BadInput{"explain all_reduce --on dgx-h100 --min 1M --max 4M", "explain looks at one size"},
+        BadInput{"explain all_reduce --on dgx-h100 --min 4M --max 1M", "--min 4M is more than --max 1M"},
+        BadInput{"explain all_reduce --on dgx-h100 --bytes 1M --max 4M", "--bytes 1M is one size"},
+        BadInput{"explain all_reduce --on dgx-h100 --factor 4", "--factor"},
+        BadInput{"bench all_reduce --on dgx-h100 --bytes 1Mb", "--bytes: size '1Mb': b is a bit"},
         BadInput{"bench all_reduce --on pcie-4x3090:mig=2", "RTX-3090 has no MIG"},
         BadInput{"explain access --on dgx-h100 --reuse 0", "--reuse 0"}, BadInput{"explain devices", "--gpus"},
         BadInput{"explain access --on dgx-h100 --fraction 1.5", "--fraction 1.5"},
@@ -616,6 +619,18 @@ TEST(Command, ExplainsEveryCandidateWithAReason) {
     EXPECT_FALSE(c.at("reason").get<std::string>().empty());
   }
   EXPECT_EQ(chosen, 1);
+}
+
+TEST(Explain, ExplainsARangeOfSizesByOneLineEach) {
+  const std::string question = "explain all_reduce --on pcie-4x3090 --min 1K --max 1M --factor 32";
+  const Answer table = weft(question);
+  ASSERT_EQ(table.code, 0) << table.err;
+  for (const char* size : {" 1024 ", " 32768 ", " 1048576 "})
+    EXPECT_NE(table.out.find(size), std::string::npos) << size;
+  const json report = json::parse(weft(question + " --json -").out);
+  EXPECT_EQ(report.at("schema"), "weft.explain_sizes/1");
+  ASSERT_EQ(report.at("sizes").size(), 3u);  // each is what the question about that size alone is answered with
+  EXPECT_EQ(report.at("sizes")[2], json::parse(weft("explain all_reduce --on pcie-4x3090 --bytes 1M --json -").out));
 }
 
 TEST(Explain, SaysPointerOrGetAndWhereTheBreakEvenLies) {

@@ -37,12 +37,51 @@ TEST(Usage, EveryMisspeltWordIsAnsweredByWhatItMayMean) {
         {"bench all_reduce --on dgx-h100 --algo rnig", "did you mean ring?"},
         {"bench all_reduce --on dgx-h100 --fault nci:3=down", "did you mean nic"},
         {"bench all_reduce --on dgx-h100 --fault nic:33=down", "did you mean nic3"},
+        {"--verson", "weft has no option --verson; did you mean --version?"},
+        {"bench all_reduce --on dgx-h100x", "did you mean dgx-h100"},
+        {"bench all_reduce --on dgx-h100:nodes=2,net=ib-nrd", "did you mean ib-ndr"},
+        {"bench all_reduce --on dgx-h100 --dtype bfloat61", "did you mean bfloat16"},
+        {"bench all_reduce --on dgx-h100 --op smu", "did you mean sum"},
+        {"bench all_reduce --on dgx-h100 --bytes", "--bytes needs a value: SIZE"},
+        {"bench all_reduce --on dgx-h100 --channels many", "--channels 'many' is not a number"},
+        {"train llama3-8b --on dgx-h100 --tokens lots",
+         "--tokens: 'lots' is no number of tokens like 300B, 15T or 15e12"},
         {"train llama3-8b --on dgx-h100 --glboal-batch 64", "did you mean --global-batch?"}}) {
     const Answer a = weft(arguments);
     EXPECT_EQ(a.code, 2) << arguments;
     EXPECT_NE(a.err.find(said), std::string::npos) << arguments << ": " << a.err;
     EXPECT_EQ(a.err.find('\n'), a.err.size() - 1) << a.err;
   }
+}
+
+TEST(Usage, OptionsOfOtherToolsAreAnsweredByWeftsOwn) {
+  for (const auto& [arguments, said] :
+       {std::pair{"bench all_reduce -b 8 -e 128M", "did you mean --min?"},
+        {"bench all_reduce --size 1M", "did you mean --bytes?"},
+        {"bench all_reduce --nodes 2", "did you mean --on MACHINE:nodes=N?"},
+        {"train llama3-8b --on dgx-h100 --tensor-model-parallel-size 2", "did you mean --tp?"},
+        {"serve llama-3.1-8b --on dgx-h100 --request-rate 2", "did you mean --rate?"}})
+    EXPECT_NE(weft(arguments).err.find(said), std::string::npos) << arguments << ": " << weft(arguments).err;
+}
+
+TEST(Usage, TypesAndOperationsHaveTheSpellingsOfTorchAndNccl) {
+  const std::string rest = " --on pcie-4x3090 --bytes 1M";
+  const std::string half = weft("bench all_reduce --dtype bfloat16 --op avg" + rest).out;
+  EXPECT_EQ(weft("bench all_reduce_perf --dtype torch.bfloat16 --op ReduceOp.AVG" + rest).out, half);
+  EXPECT_EQ(weft("bench AllReduce --dtype BF16 --op mean" + rest).out, half);
+}
+
+TEST(Usage, TokensOfARunAreDecimalAsPapersWriteThem) {
+  const std::string question = "train llama3-8b --on dgx-h100 --zero 3 --price 2 --json - --tokens ";
+  const Answer plain = weft(question + "1e12");
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  EXPECT_EQ(weft(question + "1T").out, plain.out);
+  EXPECT_EQ(weft(question + "1000B").out, plain.out);
+}
+
+TEST(Usage, TheCatalogueListsTheModelsThatErrorsSpeakOf) {
+  EXPECT_NE(weft("catalog llama").out.find("llama3-8b"), std::string::npos);
+  EXPECT_EQ(weft("catalog models").out.find("dgx-h100"), std::string::npos);
 }
 
 TEST(Usage, AnArgumentTooManyIsNamedAndSoIsTheCommand) {

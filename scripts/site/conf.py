@@ -12,5 +12,6 @@ html_css_files = ["site.css"]
 html_extra_path = ["_extra"]  # the explorer's page
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False  # the licence is a page
 copybutton_prompt_text = "$ "
 highlight_language = "none"  # blocks without a language are terminals

@@ -6,27 +6,32 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
 
 namespace weft {
 namespace {
 
-int shift_of(char unit) {
-  switch (unit) {
-    case 'k':
-    case 'K':
-      return 10;
-    case 'm':
-    case 'M':
-      return 20;
-    case 'g':
-    case 'G':
-      return 30;
-    case 't':
-    case 'T':
-      return 40;
-    default:
-      return -1;
-  }
+// "" and "B" are 1; "K", "Ki" and "KiB" 2^10; "KB" and "kB" 10^3; likewise M, G, T.
+std::optional<Bytes> unit_of(std::string_view unit) {
+  if (unit.empty() || unit == "B") return 1;
+  const auto power =
+      std::string_view("KMGT").find(static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
+  if (power == std::string_view::npos) return std::nullopt;
+  const std::string_view kind = unit.substr(1);
+  const bool decimal = kind == "B";
+  if (!decimal && !kind.empty() && kind != "i" && kind != "iB") return std::nullopt;
+  Bytes bytes = 1;
+  for (std::size_t i = 0; i <= power; ++i) bytes *= decimal ? 1000 : 1024;
+  return bytes;
+}
+
+// What is wrong with a size whose unit is not known.
+Result<Bytes> unknown_size(std::string_view text, std::string_view unit) {
+  std::string upper(unit);
+  if (upper.ends_with('b')) upper.back() = 'B';
+  if (upper != unit && unit_of(upper))
+    return bad_input("size '{}': b is a bit; 1M and 1MiB are 1048576 bytes, 1MB is 1000000", text);
+  return bad_input("size '{}' is not a number of bytes such as 8, 64K, 1M or 1G", text);
 }
 
 std::string three_digits(double v, std::string_view unit) {
@@ -79,28 +84,31 @@ std::from_chars_result read_number(std::string_view text, double& value) {
 }
 
 Result<Bytes> parse_bytes(std::string_view text) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  std::string_view unit(rest, static_cast<std::size_t>(end - rest));
-  int shift = 0;
-  if (!unit.empty() && shift_of(unit[0]) > 0) {
-    shift = shift_of(unit[0]);
-    unit.remove_prefix(1);
-    if (unit.starts_with('i')) unit.remove_prefix(1);
-  }
-  if (unit == "B" || unit == "b") unit.remove_suffix(1);
-  if (error == std::errc::result_out_of_range || (error == std::errc{} && value > (INT64_MAX >> shift)))
-    return bad_input("size '{}' is too large", text);
-  if (error != std::errc{} || value < 0 || !unit.empty())
-    return bad_input("size '{}' is not a number of bytes such as 8, 64K, 1M or 1G", text);
-  return value << shift;
+  const char* const end = text.data() + text.size();
+  std::int64_t whole = 0;
+  double value = 0;
+  std::from_chars_result read = std::from_chars(text.data(), end, whole);
+  const bool fraction =
+      read.ec == std::errc{} && read.ptr != end && std::string_view(".eE").find(*read.ptr) != std::string_view::npos;
+  if (fraction) read = read_number(text, value);
+  std::string_view unit(read.ptr, static_cast<std::size_t>(end - read.ptr));
+  if (read.ec == std::errc{} && unit.size() > 1 && unit[0] == ' ')
+    unit.remove_prefix(1);  // "64 KiB", as weft prints it
+  const std::optional<Bytes> bytes = unit_of(unit);
+  if (read.ec == std::errc::result_out_of_range) return bad_input("size '{}' is too large", text);
+  if (read.ec != std::errc{} || whole < 0 || value < 0 || !bytes) return unknown_size(text, unit);
+  value *= static_cast<double>(*bytes);
+  if (value > 0x1p62 || whole > INT64_MAX / *bytes) return bad_input("size '{}' is too large", text);
+  if (!fraction) return whole * *bytes;
+  if (value != std::floor(value)) return bad_input("size '{}' is not a whole number of bytes", text);
+  return static_cast<Bytes>(value);
 }
 
 Result<Bytes> parse_message(std::string_view what, std::string_view text) {
-  WEFT_TRY(const Bytes bytes, parse_bytes(text));
-  if (bytes > kMostMessage) return bad_input("{} {} is more than 16T", what, text);
-  return bytes;
+  const auto bytes = parse_bytes(text);
+  if (!bytes) return bad_input("{}: {}", what, bytes.error().message);
+  if (*bytes > kMostMessage) return bad_input("{} {} is more than 16T", what, text);
+  return *bytes;
 }
 
 Result<std::int64_t> parse_integer(std::string_view what, std::string_view text, std::int64_t low, std::int64_t high) {

@@ -12,8 +12,8 @@ namespace weft {
 // The number that the text begins with: std::from_chars, also where the standard library lacks it for double.
 std::from_chars_result read_number(std::string_view text, double& value);
 
-// "8", "64K", "1M", "1G", "1T" (binary; an optional "iB" or "B" may follow) to bytes.
-// Errors: not a number, negative, or not representable.
+// "8", "64K", "1.5M", "1G", "1T" and "64KiB" (binary, as in nccl-tests) or "64KB" (decimal, as in coreutils) to bytes.
+// Errors: not a number, negative, not a whole number of bytes, not representable, or in bits ("1Mb").
 Result<Bytes> parse_bytes(std::string_view text);
 
 // The largest message that weft handles: all ranks' traffic still counts in 64 bits.

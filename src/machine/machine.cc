@@ -193,16 +193,23 @@ struct Base {
   std::string network;
 };
 
+// "dgx_h100" to "dgx-h100".
+std::string dashed(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
 Result<Base> load_preset(const Catalog& catalog, std::string_view name, std::span<const std::int32_t> shape) {
   std::vector<std::string> names;
   for (const embedded::File& file : preset_files(embedded::files())) {
     names.push_back(preset_name(file));
-    if (!preset_is_called(file, lower(name))) continue;
+    if (!preset_is_called(file, lower(name)) && !preset_is_called(file, dashed(lower(name)))) continue;
     WEFT_TRY(Preset preset, read_preset(catalog, file, shape));
     return Base{std::move(preset.node), std::move(preset.network)};
   }
-  return bad_input("unknown machine '{}'; {}presets are {}; or give a file", name, did_you_mean(name, names),
-                   fmt::join(names, ", "));
+  if (const std::string near = did_you_mean(name, names); !near.empty())
+    return bad_input("unknown machine '{}'; {}weft catalog lists the presets; or give a file", name, near);
+  return bad_input("unknown machine '{}'; presets are {}; or give a file", name, fmt::join(names, ", "));
 }
 
 // A preset's name means the preset, whatever lies in the working directory. Capitals do not matter: DGX-H100.

@@ -5,7 +5,7 @@ const cliff = (() => {
   let drawn = 0; // the width it was drawn for
   const room = () => (innerWidth < 620 ? 354 : 720);
   const draw = (steps, hidden) => {
-    const width = room(), middle = width < 620 ? 0.6 * width : width / 2; // on a phone the names need the left half
+    const width = room(), narrow = width < 620, middle = narrow ? 0.6 * width : width / 2; // on a phone the names need the left half
     const svg = shape(null, "svg", { viewBox: `0 0 ${width} ${slab + (steps.length - 1) * high + 40}`, role: "img", class: "cliff",
       "aria-label": hidden ? "The first step is drawn; the others wait for your guess" : steps.map((s) => `${s.name}: ${three(s.GBps)} GB/s`).join("; ") });
     const scale = (width - 20) / steps[0].GBps;
@@ -18,11 +18,11 @@ const cliff = (() => {
       shape(svg, "text", { x: i ? 2 : 24, y: y + 42, class: `tick${inside}` }, s.detail);
       const right = i ? width - 2 : width - 24;
       shape(svg, "text", { x: right, y: y + 26, "text-anchor": "end", class: `rate${inside}` }, hidden && i ? "?" : `${three(s.GBps)} GB/s`);
-      if (!(hidden && i)) shape(svg, "text", { x: right, y: y + 44, "text-anchor": "end", class: `tick${inside}` }, s.of_GiB);
+      if (!(hidden && i)) shape(svg, "text", { x: right, y: y + (narrow ? 57 : 44), "text-anchor": "end", class: `tick${inside}` }, s.of_GiB);
     });
     const y = slab + (steps.length - 1) * high + 20, nice = [10, 20, 50, 100, 200, 500].findLast((v) => v * scale <= 90) ?? 10;
     shape(svg, "line", { x1: 2, x2: 2 + nice * scale, y1: y, y2: y, stroke: "var(--ink)", "stroke-width": 3 });
-    shape(svg, "text", { x: 12 + nice * scale, y: y + 4, class: "tick" }, `${nice} GB/s; linear, each way, memory both together`);
+    shape(svg, "text", { x: 12 + nice * scale, y: y + 4, class: "tick" }, `${nice} GB/s${narrow ? "" : "; linear,"} each way, memory both together`);
     return svg;
   };
   page.pictures.cliff = () => $("cliff").querySelector("svg");

@@ -107,7 +107,10 @@
     for (const bad of svg.querySelectorAll("script, foreignObject")) bad.remove();
     svg.setAttribute("role", "img");
     svg.setAttribute("aria-label", machine.said);
-    // Rates, which the tour hides while it asks for one.
+    // Rates and, below the lowest box, the legend: the tour hides both while it asks for one.
+    const y = (e) => Number(e.getAttribute("y") ?? e.getAttribute("y1")), tall = (e) => Number(e.getAttribute("height") ?? 0);
+    const floor = Math.max(...[...svg.querySelectorAll(".box")].map((e) => y(e) + tall(e)));
+    for (const e of svg.querySelectorAll("line, text, rect:not(.paper)")) if (y(e) > floor) e.classList.add("rates");
     for (const text of svg.querySelectorAll("text")) if (/^[\d.]+$|GB\/s/.test(text.textContent.trim())) text.classList.add("rates");
     // Thin lines are hit within 24 pixels.
     for (const line of svg.querySelectorAll("[data-b]")) {

@@ -223,6 +223,20 @@ const stepper = (() => {
   $("first").addEventListener("click", () => { pause(); seek(0); remember(false); });
   $("time").addEventListener("input", () => { pause(); seek((Number($("time").value) / 1000) * schedule.total_us); });
   $("time").addEventListener("change", () => remember(false));
+  // The collectives that frameworks call, by click, each with PyTorch's call.
+  const kCalls = [["all_reduce", "dist.all_reduce(x)"], ["broadcast", "dist.broadcast(x, src=0)"], ["all_gather", "dist.all_gather_into_tensor(out, x)"], ["reduce_scatter", "dist.reduce_scatter_tensor(out, x)"], ["all_to_all", "dist.all_to_all_single(out, x)"]];
+  const drawCalls = () => {
+    const now = page.words().collective, call = kCalls.find(([name]) => name === now)?.[1];
+    $("five").hidden = !page.choices();
+    $("five").replaceChildren(make("span", "Collectives", "quiet"), ...kCalls.map(([name]) => {
+      const b = make("button", name);
+      if (name === now) b.setAttribute("aria-current", "true");
+      b.addEventListener("click", () => page.question({ ...page.words(), collective: name, algo: "", proto: "", chunk: -1 }, true));
+      return b;
+    }), ...(call ? [make("span", "In PyTorch", "quiet"), make("code", call)] : []));
+  };
+  page.hooks.core.push(drawCalls);
+  page.hooks.draw.push(drawCalls);
   const focusRow = () => (follows() ? $("matrix") : swatches[state.rank]?.row)?.focus();
   return {
     step, play, choose, pause, playing: () => timer !== null,

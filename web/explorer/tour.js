@@ -2,7 +2,7 @@
 // is asked for; the figure beside the text is the live view.
 const tour = (() => {
   const { $, make, three, table } = page;
-  const { steps, words, impact } = tourSteps;
+  const { steps } = tourSteps;
   const known = JSON.parse(document.getElementById("tour-answers").textContent || "{}");  // made with the core: scripts/build-web
   let at = -1, ready = false, computed = null, waiting = false, seen = false, generations = null;
   const value = () => { const s = steps[at]; return s.low * (s.high / s.low) ** (Number($("tour-guess").value) / 1000); };
@@ -33,6 +33,7 @@ const tour = (() => {
   const drawTable = async () => {
     const mine = at, { families } = steps[at];
     $("tour-table").replaceChildren();
+    $("tour-table").parentNode.hidden = !families;
     if (!families) return;
     generations ??= known.generations ?? (await page.askCore({ ask: "generations" })).generations ?? null;
     if (mine !== at || !generations || !seen) return;
@@ -43,22 +44,37 @@ const tour = (() => {
       return [title, g.year, three(g.GBps), g.of];
     }));
   };
-  const drawImpact = async () => {
-    const mine = at, found = [];
-    $("tour-impact").replaceChildren();
-    if (!steps[at].impact) return;
-    for (const [i, [name, on]] of impact.entries()) {
-      const us = known.impact?.[i] ?? (await page.askCore({ ask: "answer", ...words({ on, bytes: "1G" }), curves: false })).time_us;
-      if (mine !== at || !seen) return;
-      if (us) found.push([name, us / 1e3]);
-    }
-    const most = Math.max(...found.map((f) => f[1]));
-    $("tour-impact").replaceChildren(make("h3", "The same line on five machines: 1 GiB, summed over all"), ...found.map(([name, ms]) => {
+  const drawFacts = () => {
+    const { facts } = steps[at];
+    $("tour-facts").replaceChildren();
+    $("tour-facts").parentNode.hidden = !facts;
+    if (facts) table($("tour-facts"), facts.head.map((h) => [h]), facts.rows);
+  };
+  const duration = (us) => (us < 1000 ? `${three(us)} us` : `${three(us / 1e3)} ms`);
+  const bars = ({ title, list }, times) => {
+    const most = Math.max(...times);
+    const head = make("h3", title);
+    head.setAttribute("aria-level", 2);  // below the step's title
+    return [head, ...list.map(([name], i) => {
       const row = make("p", undefined, "bar"), bar = make("i");
-      bar.style.width = `${(55 * ms) / most}%`;
-      row.append(make("span", name), bar, make("b", `${three(ms)} ms`));
+      bar.style.width = `${(55 * times[i]) / most}%`;
+      row.append(make("span", name), bar, make("b", duration(times[i])));
       return row;
-    }));
+    })];
+  };
+  const drawCompared = async () => {
+    const mine = at, rows = [];
+    $("tour-compared").replaceChildren();
+    for (const [g, group] of (steps[at].compare ?? []).entries()) {
+      const times = [];
+      for (const [i, [, asked]] of group.list.entries()) {
+        const us = known.compare?.[mine]?.[g]?.[i] ?? (await page.askCore({ ask: "answer", ...asked, curves: false })).time_us;
+        if (mine !== at || !seen) return;
+        times.push(us ?? 0);
+      }
+      rows.push(...bars(group, times));
+    }
+    $("tour-compared").replaceChildren(...rows);
   };
   const reveal = (on) => {
     seen = on;
@@ -77,11 +93,13 @@ const tour = (() => {
     $("tour-title").textContent = s.title;
     $("tour-text").textContent = s.text;
     $("tour-question").textContent = s.guess;
+    $("tour-tool").textContent = s.tool ?? "In PyTorch";
     $("tour-torch").textContent = s.torch;
     $("tour-keep").textContent = s.keep;
     $("tour-result").textContent = "";
     $("tour-table").replaceChildren();
-    $("tour-impact").replaceChildren();
+    $("tour-facts").replaceChildren();
+    $("tour-compared").replaceChildren();
     $("tour-guess").value = 500;
     $("tour-back").disabled = at === 0;
     $("tour-next").textContent = at + 1 === steps.length ? "End" : `Next: ${steps[at + 1].name}`;
@@ -121,7 +139,8 @@ const tour = (() => {
     $("tour-result").textContent = Number.isFinite(found) ? `You said ${three(value())} ${steps[at].unit}, weft says ${three(found)}. ${said}` : said;
     reveal(true);
     drawTable();
-    drawImpact();
+    drawFacts();
+    drawCompared();
   };
   const next = () => (at + 1 < steps.length ? open(at + 1) : close());
   $("tour-open").addEventListener("click", () => { if (ready) open(Math.max(at, 0)); else { $("tour").hidden = false; $("tour-title").textContent = "The tour needs weft's core, which this browser cannot run."; } });

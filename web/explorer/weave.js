@@ -26,6 +26,13 @@ const weave = (() => {
   // From its sender's line at its beginning to its receiver's at its end.
   const drawMessages = (each, wraps) => {
     const threads = schedule.moves.reduce((n, m) => n + m.to.length * m.holds.length, 0), coarse = threads > kMostThreads || schedule.ranks > 8;
+    // All that leaves one rank at once fits between two lines.
+    const leaving = new Map();
+    for (const m of schedule.moves) {
+      const key = `${m.rank} ${m.begin_us}`;
+      leaving.set(key, (leaving.get(key) ?? 0) + m.to.length * m.holds.length);
+    }
+    const pitch = Math.min(2.1, (0.7 * each) / Math.max(...leaving.values()));
     for (const m of schedule.moves)
       for (const to of m.to) {
         const row = wraps && m.rank === schedule.ranks - 1 && to === 0 ? schedule.ranks : to;
@@ -37,8 +44,8 @@ const weave = (() => {
         // Threads side by side, across the way that they go.
         const dx = x(m.end_us) - x(m.begin_us), dy = y2 - y1, long = Math.hypot(dx, dy) || 1;
         m.holds.forEach((r, i) => {
-          const off = (i - (m.holds.length - 1) / 2) * 2.1, ox = (-dy / long) * off, oy = (dx / long) * off;
-          shape(svg, "line", { x1: x(m.begin_us) + ox, y1: y1 + oy, x2: x(m.end_us) + ox, y2: y2 + oy, stroke: hue(r), "stroke-width": 2 });
+          const off = (i - (m.holds.length - 1) / 2) * pitch, ox = (-dy / long) * off, oy = (dx / long) * off;
+          shape(svg, "line", { x1: x(m.begin_us) + ox, y1: y1 + oy, x2: x(m.end_us) + ox, y2: y2 + oy, stroke: hue(r), "stroke-width": 0.95 * pitch });
         });
       }
   };

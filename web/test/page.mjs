@@ -1,11 +1,12 @@
 // Opens the explorer's page in Chromium, drives it by the DevTools protocol, and compares what it shows with what the
 // command prints. Nothing is fetched: the browser has no network.
 //   node --experimental-websocket web/test/page.mjs build/weft      web/test/pictures.mjs makes screenshots
-// WEFT_AXE=…/node_modules/axe-core/axe.min.js: axe, too, looks at every view in both themes (npm install axe-core).
+// WEFT_AXE=…/node_modules/axe-core/axe.min.js: axe, too, looks at every view (web/test/axe.mjs).
 // Exit: 0 all as expected, 1 something differs, 2 wrong usage, or Chromium or the core is missing.
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { axeLooks } from "./axe.mjs";
 import { openBrowser, sleep } from "./browser.mjs";
 
 const [weft] = process.argv.slice(2);
@@ -13,7 +14,8 @@ if (!weft || typeof WebSocket === "undefined") {
   console.error("usage: node --experimental-websocket web/test/page.mjs WEFT");
   process.exit(2);
 }
-const { work, call, run, open, settled, check, close, said } = await openBrowser(weft);
+const browser = await openBrowser(weft);
+const { work, call, run, open, settled, check, close, said } = browser;
 
 const pasted = `user@host:~$ all_reduce_perf -b 1M -e 1G -f 32 -g 8
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
@@ -246,23 +248,7 @@ for (const [picture, fragment] of [["machine", "view=machine"], ["map", "view=ma
 }
 await open("view=machine");
 check("there is a button for each", await run(`document.querySelectorAll("[data-export]").length`), (n) => n === 16);
-if (process.env.WEFT_AXE) {
-  const axe = readFileSync(process.env.WEFT_AXE, "utf8");
-  for (const theme of ["light", "dark"])
-    for (const view of ["machine", "machine&on=dgx-h100:nodes=16,net=ib-ndr", "stepper", "stepper&on=dgx-h100:nodes=16,net=ib-ndr&algo=ring", "curves", "training", "serving", "machine&tour=3"]) {
-      await call("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: theme }] });
-      await open(`view=${view}`);
-      await sleep(500);
-      if (view === "serving") {
-        await until(() => run(`document.querySelector("#s-lanes svg") !== null`));
-        await run(`document.getElementById("s-best").click()`);
-        await until(() => run(`!document.getElementById("s-frontier").hidden`));
-      }
-      await run(axe);
-      const found = await run(`axe.run(document).then((r) => r.violations.map((v) => v.id + ": " + v.nodes.slice(0, 3).map((n) => n.target + " " + n.failureSummary).join(" | ")).join("; "))`);
-      check(`axe, ${view}, ${theme}`, found, (x) => x === "");
-    }
-}
+if (process.env.WEFT_AXE) await axeLooks(browser, process.env.WEFT_AXE);
 check("nothing was refused by the content policy, no script failed", said.join("; "), (x) => x === "");
 
 const failed = await close();

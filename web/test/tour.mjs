@@ -9,7 +9,7 @@ if (!wasm || !file) {
 }
 const text = (name) => readFileSync(new URL(`../explorer/${name}`, import.meta.url), "utf8");
 const { start, ask } = new Function(`${text("worker.js")}; return { start, ask };`)();
-const { steps, words, impact } = new Function(`${text("tour_steps.js")}; return tourSteps;`)();
+const { steps } = new Function(`${text("tour_steps.js")}; return tourSteps;`)();
 await start(await WebAssembly.compile(readFileSync(wasm)));
 const answer = (question) => {
   const got = JSON.parse(ask(JSON.stringify(question)));
@@ -20,5 +20,5 @@ const found = steps.map((s) => {
   const got = answer({ ask: "answer", ...s.words, curves: false });
   return { found: s.pick(got), said: s.say?.(got) ?? got.answer };
 });
-const times = impact.map(([, on]) => answer({ ask: "answer", ...words({ on, bytes: "1G" }), curves: false }).time_us);
-writeFileSync(file, JSON.stringify({ steps: found, impact: times, generations: answer({ ask: "generations" }).generations }, null, 1) + "\n");
+const compare = steps.map((s) => (s.compare ?? []).map(({ list }) => list.map(([, words]) => answer({ ask: "answer", ...words, curves: false }).time_us)));
+writeFileSync(file, JSON.stringify({ steps: found, compare, generations: answer({ ask: "generations" }).generations }, null, 1) + "\n");

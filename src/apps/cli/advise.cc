@@ -69,7 +69,9 @@ Command add_advise(CLI::App& app) {
       },
       "");
   sub->add_option("--rate", w.rate, "requests/s to serve")->check(above_zero);
-  sub->add_option("--tokens", w.tokens, "to train on, e.g. 1e12")->check(above_zero);
+  sub->add_option("--tokens", w.tokens, "to train on, e.g. 1T or 1e12")
+      ->transform(tokens_of_a_run())
+      ->check(above_zero);
   sub->add_option("--on", w.on,
                   "a machine to choose from; several times. Without nodes= it may have as many nodes as it takes "
                   "(default: those of the table of prices)")

@@ -93,6 +93,8 @@ Result<Machine> settle(BenchSpec& spec) {
   if (spec.largest.empty()) spec.largest = all ? "64K" : "64M";
   WEFT_TRY(spec.type, parse_type(spec.type_name));
   WEFT_TRY(spec.op, parse_op(spec.op_name));
+  spec.type_name = schedule::name(spec.type);
+  spec.op_name = schedule::name(spec.op);
   if (!applies(spec.type, spec.op))
     return bad_input("--op {} is for integers, not for {}", spec.op_name, spec.type_name);
   WEFT_TRY(const auto sizes, sizes_of(spec));
@@ -140,6 +142,7 @@ Status settle_size(BenchSpec& spec) {
   if (spec.only.empty()) return {};
   if (!spec.largest.empty() || spec.smallest != "8")
     return bad_input("--bytes {} is one size; --min and --max are a range of sizes", spec.only);
+  WEFT_CHECK(parse_message("--bytes", spec.only));
   spec.smallest = spec.largest = spec.only;
   return {};
 }
@@ -270,14 +273,9 @@ Status check_options(const CLI::App& sub, const BenchSpec& spec) {
 }  // namespace
 
 Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec) {
-  WEFT_TRY(const Bytes smallest, parse_message("--min", spec.smallest));
-  WEFT_TRY(const Bytes largest, parse_message("--max", spec.largest));
-  if (smallest > largest) return bad_input("--min {} is more than --max {}", spec.smallest, spec.largest);
-  if (spec.factor < 2) return bad_input("--factor {}: at least 2", spec.factor);
+  WEFT_TRY(auto sizes, sizes_between(spec.smallest, spec.largest, spec.factor));
   if (schedule::routed(spec.collective)) return tokens_of(spec.experts);
   if (spec.collective == Collective::kBarrier) return std::vector<Bytes>{0};
-  std::vector<Bytes> sizes;
-  for (Bytes b = smallest; b <= largest; b = std::max<Bytes>(1, b) * spec.factor) sizes.push_back(b);
   return sizes;
 }
 

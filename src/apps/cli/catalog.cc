@@ -4,6 +4,7 @@
 
 #include "apps/cli/commands.h"
 #include "base/embedded.h"
+#include "base/models/model.h"
 #include "machine/catalog/catalog.h"
 #include "machine/machine.h"
 
@@ -16,7 +17,8 @@ struct Spec {
 
 constexpr const char* kExamples = R"(
 Examples:
-  weft catalog                 every machine and every part, with sources
+  weft catalog                 every machine, model and part, with sources
+  weft catalog models          the models that train, serve, fit and advise know
   weft catalog nvlink          what has "nvlink" in its name, kind or title
   weft catalog --json -
 )";
@@ -86,7 +88,9 @@ Result<int> list_catalog(const Spec& spec) {
   for (auto& p : topology::presets())
     if (matches(spec.word, {p.name, p.summary, "machines"})) presets.push_back(std::move(p));
   const auto wanted = [&](const topology::Part& p) { return matches(spec.word, {p.name, p.kind, p.title}); };
-  if (presets.empty() && std::ranges::none_of(catalog.parts(), wanted))
+  std::vector<std::string> known = models::catalog_names();
+  std::erase_if(known, [&](const std::string& name) { return !matches(spec.word, {name, "models"}); });
+  if (presets.empty() && known.empty() && std::ranges::none_of(catalog.parts(), wanted))
     return bad_input("the catalogue has nothing with '{}' in its name", spec.word);
   if (!spec.json.empty()) {
     nlohmann::json machines = nlohmann::json::array(), parts = nlohmann::json::array();
@@ -94,7 +98,8 @@ Result<int> list_catalog(const Spec& spec) {
       machines.push_back({{"name", p.name}, {"summary", p.summary}, {"source", p.source}, {"note", p.note}});
     for (const auto& part : catalog.parts())
       if (wanted(part)) parts.push_back(to_json(part));
-    WEFT_CHECK(write_json(spec.json, {{"schema", "weft.catalog/1"}, {"presets", machines}, {"parts", parts}}));
+    WEFT_CHECK(write_json(spec.json,
+                          {{"schema", "weft.catalog/1"}, {"presets", machines}, {"models", known}, {"parts", parts}}));
     if (spec.json == "-") return 0;
   }
   if (!presets.empty()) fmt::print("Machines for --on\n");
@@ -103,6 +108,8 @@ Result<int> list_catalog(const Spec& spec) {
     fmt::print("  {:<20} {}\n  {:<20}   source: {}\n", p.name, p.summary, "", p.source);
     if (!p.note.empty()) fmt::print("  {:<20}   note: {}\n", "", p.note);
   }
+  if (!known.empty())
+    fmt::print("{}Models for train, serve, fit and advise\n  {}\n", presets.empty() ? "" : "\n", fmt::join(known, " "));
   for (const auto& [kind, heading] : kKinds) {
     bool any = false;
     for (const auto& part : catalog.parts()) {
@@ -119,7 +126,7 @@ Result<int> list_catalog(const Spec& spec) {
 
 Command add_catalog(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
-  CLI::App* sub = app.add_subcommand("catalog", "List machines and parts with their numbers and sources");
+  CLI::App* sub = app.add_subcommand("catalog", "List machines, models and parts, with numbers and sources");
   sub->add_option("word", spec->word, "only what has this in its name, kind or title");
   sub->add_option("--json", spec->json, "write weft.catalog/1 to this file; - is stdout")->check(writable);
   sub->footer(kExamples);

@@ -21,6 +21,16 @@
 namespace weft::cli {
 namespace {
 
+constexpr const char* kFooter = R"(
+Sizes: 8, 64K, 1M, 1.5G and 64KiB are binary (1M is 1048576), as in nccl-tests; 64KB and 1MB are decimal (1MB is
+1000000), as in coreutils. Exit: 0 done, 1 the answer is bad, 2 bad input. `weft COMMAND --help` has examples.
+
+Begin with:
+  weft explore                              a ring on four GPUs, in a browser
+  weft bench all_reduce --on dgx-h100       what a collective takes on a machine that is not here
+  weft train llama3-8b --on dgx-h100 --zero 3   how long a training step takes, and what limits it
+)";
+
 // `weft`, `weft help`, `weft help COMMAND`, `weft version`: as --help and --version say it.
 std::vector<std::string> meant(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
@@ -39,11 +49,7 @@ int run_command_line(int argc, char** argv) {
   CLI::App app{"weft: communication between GPUs, run, simulated, proved and explained from one schedule"};
   app.set_version_flag("--version", "weft " WEFT_VERSION);
   app.require_subcommand(1);
-  app.footer(
-      "\nSizes accept 8, 64K, 1M, 1G (binary). Exit: 0 done, 1 the answer is bad, 2 bad input.\n`weft COMMAND --help` "
-      "has examples.\n\nBegin with:\n  weft explore                              a ring on four GPUs, in a browser\n"
-      "  weft bench all_reduce --on dgx-h100       what a collective takes on a machine that is not here\n"
-      "  weft train llama3-8b --on dgx-h100 --zero 3   how long a training step takes, and what limits it\n");
+  app.footer(kFooter);
   const Command commands[] = {add_bench(app),      add_explain(app),   add_verify(app),   add_schedule(app),
                               add_algorithms(app), add_topo(app),      add_catalog(app),  add_place(app),
                               add_run(app),        add_replay(app),    add_kv(app),       add_ps(app),

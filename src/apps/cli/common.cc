@@ -37,6 +37,16 @@ void print_rounded(Bytes asked, const schedule::Task& task, std::string_view typ
                moved, type, task.elements);
 }
 
+Result<std::vector<Bytes>> sizes_between(const std::string& smallest, const std::string& largest, std::int64_t factor) {
+  WEFT_TRY(const Bytes low, parse_message("--min", smallest));
+  WEFT_TRY(const Bytes high, parse_message("--max", largest));
+  if (low > high) return bad_input("--min {} is more than --max {}", smallest, largest);
+  if (factor < 2) return bad_input("--factor {}: at least 2", factor);
+  std::vector<Bytes> sizes;
+  for (Bytes b = low; b <= high; b = std::max<Bytes>(1, b) * factor) sizes.push_back(b);
+  return sizes;
+}
+
 // An option that changes nothing is not left without a word.
 void say_what_has_no_effect(const std::string& on, const topology::Topology& topology) {
   using topology::DeviceKind;

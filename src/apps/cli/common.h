@@ -58,6 +58,9 @@ Result<Rank> ranks_on(const Machine& machine, std::int64_t asked);
 // Errors (bad input): a forced number of channels that no machine has; 0 forces none.
 Status check_channels(std::int64_t channels);
 
+// The sizes from --min to --max, each `factor` times the last. Errors (bad input): names the option.
+Result<std::vector<Bytes>> sizes_between(const std::string& smallest, const std::string& largest, std::int64_t factor);
+
 using schedule::task_of;
 
 // Writes to a file ("-": stdout) that appears complete or not at all. Errors: kSystem naming the file.

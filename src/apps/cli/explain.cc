@@ -3,6 +3,7 @@
 #include "apps/cli/experts.h"
 #include "apps/cli/explain_access.h"
 #include "apps/cli/explain_nccl.h"
+#include "apps/cli/explain_sizes.h"
 #include "apps/cli/help.h"
 #include "apps/cli/measured.h"
 #include "apps/cli/on_interrupt.h"
@@ -19,9 +20,9 @@ namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::string collective, bytes = "1M", on, calibration, type = "float", algorithm, protocol, json, table,
-                          largest = "16G", smallest;
-  std::int64_t ranks = -1, channels = 0;
+  std::string collective, bytes = "1M", on, calibration, type = "float", algorithm, protocol, json, table, smallest,
+                          largest;
+  std::int64_t ranks = -1, channels = 0, factor = 2;
   AccessSpec access;
   ExpertsSpec experts;
   std::vector<int> gpus;
@@ -35,6 +36,7 @@ predicts, and why it was chosen or lost. Latency is what an empty message takes;
 Examples:
   weft explain all_reduce --bytes 1M --on dgx-h100
   weft explain all_reduce --bytes 64K --on dgx-h100:nodes=16,net=ib-ndr
+  weft explain all_reduce --min 1K --max 1G --factor 32 --on dgx-h100     a line per size: the choice, and what comes second
   weft explain all_reduce --bytes 8 --ranks 2             for processes on this machine
   weft explain all_reduce --on dgx-h100:nodes=4 --table tuner.csv
   weft explain dispatch --on dgx-h100:nodes=4 --tokens 4096 --dtype fp8_e4m3
@@ -154,7 +156,7 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
 // Writes the tuning table instead of explaining one size.
 Result<int> write_table(const Spec& spec, const Machine& machine, const tune::Question& question) {
   if (!machine.simulated) return bad_input("--table needs --on MACHINE: NCCL runs on GPUs");
-  WEFT_TRY(const Bytes largest, parse_message("--max", spec.largest));
+  WEFT_TRY(const Bytes largest, parse_message("--max", spec.largest.empty() ? "16G" : spec.largest));
   WEFT_TRY(const tune::nccl::System system, tune::nccl::system_of(*machine.view, question.task.ranks));
   WEFT_TRY(const auto table, tune::nccl::tuning_table(*machine.view, system, question, largest));
   WEFT_CHECK(write_text(spec.table, tune::nccl::to_csv(table, system, question.task.collective)));
@@ -183,19 +185,25 @@ Result<int> explain_devices(const Spec& spec) {
 struct Asked {
   Machine machine;
   tune::Question question;
+  DataType type;
 };
+// Is the question about a range of sizes?
+bool sweeps(const Spec& spec) { return spec.table.empty() && (!spec.smallest.empty() || !spec.largest.empty()); }
+
 // Errors (bad input): names the option.
 Result<Asked> ask(Spec& spec) {
   WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
   spec.collective = schedule::name(collective);
   WEFT_TRY(const DataType type, parse_type(spec.type));
+  spec.type = schedule::name(type);
   WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
   WEFT_CHECK(check_channels(spec.channels));
   WEFT_TRY(Machine machine, load_machine(spec.on, spec.calibration));
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
   const Rank per_node = machine.simulated ? machine.view->ranks_per_node(ranks) : ranks;
   schedule::Task task = task_of(collective, ranks, per_node, bytes, type);
-  if (collective != Collective::kBarrier && !schedule::routed(collective)) print_rounded(bytes, task, spec.type);
+  if (!sweeps(spec) && collective != Collective::kBarrier && !schedule::routed(collective))
+    print_rounded(bytes, task, spec.type);
   if (schedule::routed(collective)) {
     WEFT_TRY(const auto tokens, tokens_of(spec.experts));
     if (tokens.size() != 1)
@@ -212,7 +220,7 @@ Result<Asked> ask(Spec& spec) {
                           .algorithm = spec.algorithm,
                           .protocol = spec.protocol,
                           .channels = static_cast<int>(spec.channels)};
-  return Asked{std::move(machine), std::move(question)};
+  return Asked{std::move(machine), std::move(question), type};
 }
 
 // The simulator decides between plans of nearly equal estimates; its choice comes first.
@@ -264,6 +272,47 @@ Status emit(const Spec& spec, const Asked& asked, const Explained& e) {
   return write_json(spec.json, to_json(spec, asked.machine, task, e));
 }
 
+// Explains every size from --min to --max; `each` is called after each. The answers as weft.explain_sizes/1.
+Result<nlohmann::json> explain_sizes(Spec& spec, Asked& asked, const std::function<void(const ExplainedSize&)>& each) {
+  WEFT_TRY(auto sizes, sizes_between(spec.smallest.empty() ? "8" : spec.smallest,
+                                     spec.largest.empty() ? "64M" : spec.largest, spec.factor));
+  if (asked.question.task.collective == Collective::kBarrier) sizes = {0};
+  nlohmann::json answers = nlohmann::json::array();
+  for (const Bytes bytes : sizes) {
+    schedule::Task& task = asked.question.task;
+    const Rank per_node = asked.machine.simulated ? asked.machine.view->ranks_per_node(task.ranks) : task.ranks;
+    task = task_of(task.collective, task.ranks, per_node, bytes, asked.type);
+    Progress::show(fmt::format("explaining {} …", format_bytes(bytes)));
+    WEFT_TRY(const Explained e, explain(asked, {}));
+    Progress::show("");
+    const Duration time = e.answer ? e.answer->outcome.time : e.all.front().estimate.total;
+    each({task.elements * task.element_bytes, e.all, time, e.limit});
+    answers.push_back(to_json(spec, asked.machine, task, e));
+  }
+  return nlohmann::json{{"schema", "weft.explain_sizes/1"}, {"sizes", std::move(answers)}};
+}
+
+Result<int> run_sizes(Spec& spec) {
+  WEFT_TRY(Asked asked, ask(spec));
+  const bool prints = spec.json != "-";
+  Progress line;
+  bool possible = true, first = true;
+  WEFT_TRY(const auto json, explain_sizes(spec, asked, [&](const ExplainedSize& size) {
+             if (prints && first)
+               print_sizes_header(spec.collective, spec.type, asked.question.task.ranks, asked.machine.name,
+                                  asked.machine.simulated);
+             if (prints) print_size(size);
+             possible = possible && size.all.front().possible, first = false;
+           }));
+  if (prints)
+    fmt::print(
+        "# %least: the least possible time, as a share of the time\n"
+        "# weft explain {} --bytes SIZE says why each other one lost at that size\n",
+        spec.collective);
+  if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, json));
+  return possible ? 0 : kBadAnswer;
+}
+
 Result<int> run(Spec& spec) {
   if (spec.collective == "devices") return explain_devices(spec);
   if (spec.collective == "access") {
@@ -273,6 +322,7 @@ Result<int> run(Spec& spec) {
   }
   if (spec.access.used())
     return bad_input("--reuse, --fraction, --peer, --l2, --memory, --work: of `weft explain access`");
+  if (sweeps(spec)) return run_sizes(spec);
   WEFT_TRY(const Asked asked, ask(spec));
   if (!spec.table.empty()) return write_table(spec, asked.machine, asked.question);
   std::optional<Explained> estimated;
@@ -298,16 +348,14 @@ Result<int> run(Spec& spec) {
 Result<nlohmann::json> answer(Spec& spec) {
   if (spec.collective == "devices" || spec.collective == "access" || !spec.table.empty())
     return bad_input("explain {}: only a collective has an answer without printing", spec.collective);
-  WEFT_TRY(const Asked asked, ask(spec));
+  WEFT_TRY(Asked asked, ask(spec));
+  if (sweeps(spec)) return explain_sizes(spec, asked, [](const ExplainedSize&) {});
   WEFT_TRY(const Explained e, explain(asked, {}));
   return to_json(spec, asked.machine, asked.question.task, e);
 }
 
 // Errors (bad input): an option that this question leaves without effect.
 Status check_options(const CLI::App& sub, const Spec& spec) {
-  if (sub.count("--min") > 0 || (sub.count("--max") > 0 && spec.table.empty()))
-    return bad_input("explain looks at one size: --bytes 1M; weft bench {} --min … --max … looks at many",
-                     spec.collective);
   const std::string what = fmt::format("weft explain {}", spec.collective);
   if (spec.collective == "devices") return only_options(sub, what, {"gpus", "processes", "json"});
   if (spec.collective == "access")
@@ -316,13 +364,16 @@ Status check_options(const CLI::App& sub, const Spec& spec) {
   WEFT_CHECK(no_options(sub, what, {"reuse", "fraction", "peer", "l2", "memory", "work", "gpus", "processes"}));
   const auto collective = schedule::parse_collective(spec.collective);
   const bool routed = collective && schedule::routed(*collective);
-  if (routed) WEFT_CHECK(no_options(sub, what, {"bytes", "table"}));
+  if (routed) WEFT_CHECK(no_options(sub, what, {"bytes", "min", "max", "factor", "table"}));
   if (routed && !spec.on.empty() && spec.on != "this")
     WEFT_CHECK(no_options(sub, what + " --on", {"proto", "channels", "calibration"}));
   if (!routed)
     WEFT_CHECK(no_options(sub, what, {"tokens", "hidden", "topk", "experts", "imbalance", "mode", "sms", "counts"}));
-  if (spec.table.empty()) return {};
-  return no_options(sub, what + " --table", {"bytes", "json"});
+  if (sweeps(spec) && sub.count("--bytes") > 0)
+    return bad_input("--bytes {} is one size; --min and --max are a range of sizes", spec.bytes);
+  if (spec.table.empty())
+    return sweeps(spec) ? Status{} : no_options(sub, what + " without --min or --max", {"factor"});
+  return no_options(sub, what + " --table", {"bytes", "min", "factor", "json"});
 }
 
 }  // namespace
@@ -335,6 +386,9 @@ Command add_explain(CLI::App& app) {
                   "all_reduce, broadcast, … (weft algorithms lists them), access, or devices")
       ->required();
   sub->add_option("--bytes", spec->bytes, "message size")->capture_default_str();
+  sub->add_option("--min", spec->smallest, "smallest of a range of sizes (default: 8), each explained by one line");
+  sub->add_option("--max", spec->largest, "largest of that range (default: 64M), or of the table (default: 16G)");
+  sub->add_option("--factor", spec->factor, "from one size of the range to the next")->capture_default_str();
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
   sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of another machine)");
   sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");
@@ -344,8 +398,6 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--channels", spec->channels, "with this many channels");
   sub->add_option("--table", spec->table, "write a tuning table for NCCL to this file (- is stdout), instead")
       ->check(writable);
-  sub->add_option("--max", spec->largest, "largest message of the table")->capture_default_str();
-  sub->add_option("--min", spec->smallest, "of weft bench: explain looks at one size")->group("");
   add_expert_options(*sub, spec->experts);
   sub->add_option("--reuse", spec->access.reuse, "access: how often the array is used")->capture_default_str();
   sub->add_option("--fraction", spec->access.fraction, "access: the part of its cache lines that every use reads")
@@ -360,7 +412,9 @@ Command add_explain(CLI::App& app) {
                   "access: computation of each use, e.g. 200us, beside which a stream can copy");
   sub->add_option("--gpus", spec->gpus, "devices: the GPU of every rank, e.g. 0,0,1,1")->delimiter(',');
   sub->add_flag("--processes", spec->processes, "devices: every rank is a process of its own");
-  sub->add_option("--json", spec->json, "write weft.explain/1 to this file; - is stdout instead of the table")
+  sub->add_option(
+         "--json", spec->json,
+         "write weft.explain/1 (of a range weft.explain_sizes/1) to this file; - is stdout instead of the table")
       ->check(writable);
   sub->footer(kExamples);
   return {sub,

@@ -168,14 +168,21 @@ void group_options(CLI::App& sub, const std::string& heading, std::initializer_l
 
 namespace {
 
-// What the library says of wrong usage in words of its own: a command of a command that is missing or misspelt, an
-// option that is given too often.
+// What the library says of wrong usage in words of its own: a value that is missing or no number, a command of a
+// command that is missing or misspelt, an option that is given too often.
 std::string said_otherwise(const CLI::App& command, const CLI::ParseError& problem, const std::string& help) {
   std::string text = problem.what();
-  constexpr std::string_view kOften = ": At Most 1 required but received ";
+  constexpr std::string_view kOften = ": At Most 1 required but received ", kMissing = ": 1 required ",
+                             kNoNumber = "Could not convert: ";
   if (const auto at = text.find(kOften); at != std::string::npos)
     text = fmt::format("{} is given {} times, at most once is possible", text.substr(0, at),
                        text.substr(at + kOften.size()));
+  if (const auto at = text.find(kMissing); at != std::string::npos && text.ends_with(" missing"))
+    text = fmt::format("{} needs a value: {}", text.substr(0, at),
+                       text.substr(at + kMissing.size(), text.rfind(' ') - at - kMissing.size()));
+  if (const auto at = text.find(" = "); text.starts_with(kNoNumber) && at != std::string::npos)
+    text = fmt::format("{} '{}' is not a number", text.substr(kNoNumber.size(), at - kNoNumber.size()),
+                       text.substr(at + 3));
   std::vector<std::string> names;
   for (const CLI::App* sub : command.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
     names.push_back(sub->get_name());
@@ -185,6 +192,63 @@ std::string said_otherwise(const CLI::App& command, const CLI::ParseError& probl
   if (extra.empty()) return fmt::format("{} needs one of {} ({})", command.get_name(), fmt::join(names, ", "), help);
   return fmt::format("{} has no command '{}'; {}there are {} ({})", command.get_name(), extra.front(),
                      did_you_mean(extra.front(), names), fmt::join(names, ", "), help);
+}
+
+// Options as nccl-tests, torchrun, Megatron-LM and vLLM call them, and weft's: the first that the command has is meant.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"-b", "--min"},
+    {"-e", "--max"},
+    {"-f", "--factor"},
+    {"-g", "--ranks"},
+    {"-c", "--check"},
+    {"-d", "--dtype"},
+    {"-o", "--op"},
+    {"-r", "--root"},
+    {"-z", "--json"},
+    {"--minbytes", "--min"},
+    {"--maxbytes", "--max"},
+    {"--stepfactor", "--factor"},
+    {"--ngpus", "--ranks"},
+    {"--np", "--ranks"},
+    {"--gpus", "--ranks"},
+    {"--datatype", "--dtype"},
+    {"--size", "--bytes"},
+    {"--message-size", "--bytes"},
+    {"--machine", "--on"},
+    {"--preset", "--on"},
+    {"--cluster", "--on"},
+    {"--nodes", "--on MACHINE:nodes=N"},
+    {"--nnodes", "--on MACHINE:nodes=N"},
+    {"--net", "--on MACHINE:net=NET"},
+    {"--network", "--on MACHINE:net=NET"},
+    {"--algorithm", "--algo"},
+    {"--protocol", "--proto"},
+    {"--tensor-parallel", "--tp"},
+    {"--tensor-parallel-size", "--tp"},
+    {"--tensor-model-parallel-size", "--tp"},
+    {"--pipeline-parallel", "--pp"},
+    {"--pipeline-parallel-size", "--pp"},
+    {"--pipeline-model-parallel-size", "--pp"},
+    {"--data-parallel-size", "--dp"},
+    {"--context-parallel-size", "--cp"},
+    {"--expert-model-parallel-size", "--ep"},
+    {"--micro-batch-size", "--micro-batch"},
+    {"--global-batch-size", "--global-batch"},
+    {"--seq-length", "--seq"},
+    {"--seq-len", "--seq"},
+    {"--request-rate", "--rate"},
+    {"--max-concurrency", "--concurrency"},
+    {"--input-len", "--isl"},
+    {"--output-len", "--osl"},
+    {"--output", "--out"},
+};
+
+// "did you mean --min? ", also where the option is called otherwise elsewhere; empty where nothing is near.
+std::string meant_option(const std::string& name, const CLI::App& command) {
+  for (const auto& [elsewhere, here] : kElsewhere)
+    if (elsewhere == name && command.get_option_no_throw(std::string(here.substr(0, here.find(' ')))) != nullptr)
+      return fmt::format("did you mean {}? ", here);
+  return did_you_mean(name, names_of_options(command));
 }
 
 }  // namespace
@@ -200,6 +264,9 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& problem, int
     return fmt::format("unknown command '{}'; {}weft --help lists them", given, did_you_mean(given, commands));
   }
   const auto parsed = app.get_subcommands();
+  if (parsed.empty() && given.starts_with('-'))
+    return fmt::format("weft has no option {}; {}weft --help lists them", given,
+                       did_you_mean(given, {"--help", "--version"}));
   const CLI::App& command = parsed.empty() ? app : *parsed.front();
   const std::string help = parsed.empty() ? "weft --help" : fmt::format("weft {} --help", command.get_name());
   if (dynamic_cast<const CLI::ExtrasError*>(&problem) == nullptr) return said_otherwise(command, problem, help);
@@ -210,7 +277,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& problem, int
                        command.get_option_no_throw("--on") != nullptr ? ", where a machine is --on MACHINE" : "", help);
   const std::string name = option->substr(0, option->find('='));
   return fmt::format("{} has no option {}; {}{} lists them", parsed.empty() ? "weft" : command.get_name(), name,
-                     did_you_mean(name, names_of_options(command)), help);
+                     meant_option(name, command), help);
 }
 
 }  // namespace weft::cli

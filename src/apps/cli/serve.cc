@@ -99,7 +99,8 @@ Result<int> compare(const Spec& spec) {
 
 Status check_machines(const Spec& spec) {
   if (spec.words.model.empty())
-    return bad_input("weft serve needs a MODEL: {}", fmt::join(models::catalog_names(), ", "));
+    return bad_input(
+        "weft serve needs a MODEL: a config.json, or a name such as llama-3.1-70b (weft catalog models lists them)");
   if (spec.on.empty() || std::ranges::find(spec.on, "this") != spec.on.end())
     return bad_input("weft serve needs --on MACHINE with GPUs (weft catalog lists presets)");
   if (spec.on.size() > 1 && (!spec.svg.empty() || !spec.timeline.empty()))

@@ -9,6 +9,7 @@
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
 #include "apps/cli/refused.h"
+#include "apps/cli/tokens.h"
 #include "apps/cli/train_effect.h"
 #include "apps/cli/train_print.h"
 #include "apps/training/answer.h"
@@ -421,7 +422,8 @@ Command add_train(CLI::App& app) {
   sub->add_option("--fault", spec->words.faults,
                   "what is broken, as in bench: nic:0/3=down, switch:2=down, rank:5=slow:1.2x (docs/simulation.md)");
   sub->add_flag("--sensitivity", spec->sensitivity, "what the step would take with one thing better or worse");
-  sub->add_option("--tokens", run_asked.tokens, "of the whole run, e.g. 15e12: days, GPU-hours, money");
+  sub->add_option("--tokens", run_asked.tokens, "of the whole run, e.g. 15T or 15e12: days, GPU-hours, money")
+      ->transform(tokens_of_a_run());
   sub->add_option("--price", run_asked.price, "of a GPU-hour, in your currency");
   sub->add_option("--failures", run_asked.failures,
                   "that end the job, per 1000 node-days; Meta's research clusters had 6.5 (arXiv 2410.21680)");

@@ -21,8 +21,8 @@ void print_budget(const report::TrainRun& run, const report::TrainBudget& b) {
   const auto line = [](const char* what, const std::string& value) { fmt::print("{:<18} {:>10}\n", what, value); };
   if (run.tokens > 0) {
     line("days", fmt::format("{:.1f}", b.days));
-    line("GPU-hours", fmt::format("{:.4g}", b.gpu_hours));
-    if (run.price > 0) line("money", fmt::format("{:.4g}", b.money));
+    line("GPU-hours", fmt::format("{:.0f}", b.gpu_hours));
+    if (run.price > 0) line("money", fmt::format("{:.0f}", b.money));
   }
   if (run.failures <= 0) return;
   line("goodput %", fmt::format("{:.2f}", 100 * b.goodput));

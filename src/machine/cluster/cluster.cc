@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/nearest_words.h"
 #include "machine/catalog/switches.h"
 #include "machine/cluster/adapters.h"
 #include "machine/cluster/fabric.h"
@@ -47,10 +48,15 @@ std::vector<std::string> network_names(const Catalog& catalog) {
   return names;
 }
 
+tl::unexpected<Error> unknown_network(const Catalog& catalog, std::string_view name) {
+  const auto names = network_names(catalog);
+  return bad_input("unknown net '{}'; {}there are {}", name, did_you_mean(name, names), fmt::join(names, ", "));
+}
+
 Result<Topology> build_cluster(const Catalog& catalog, const Topology& original, const ClusterOptions& options) {
   const Part* network = options.network.empty() ? nullptr : catalog.find(options.network);
   if (!options.network.empty() && (!network || network->kind != "network"))
-    return bad_input("unknown net '{}'; there are {}", options.network, fmt::join(network_names(catalog), ", "));
+    return unknown_network(catalog, options.network);
   WEFT_TRY(Topology node, with_options(catalog, original, options, network));
   if (!network) {
     if (options.sharp) return bad_input("sharp=on: there is no network");

@@ -57,5 +57,7 @@ Result<Topology> build_cluster(const Catalog& catalog, const Topology& node, con
 
 // The names of the catalogue's networks.
 std::vector<std::string> network_names(const Catalog& catalog);
+// The error for a network that is none of them: the nearest names, and all.
+tl::unexpected<Error> unknown_network(const Catalog& catalog, std::string_view name);
 
 }  // namespace weft::topology

@@ -55,13 +55,15 @@ const Facts& facts(Collective c) {
   return kFacts[static_cast<std::size_t>(c)];
 }
 
-// The letters of a name, as NCCL, MPI and torch spell it: AllReduce, ncclAllReduce, ALL_REDUCE, MPI_Allreduce.
+// The letters of a name, as NCCL, its tests, MPI and torch spell it: AllReduce, ncclAllReduce, all_reduce_perf,
+// ALL_REDUCE, MPI_Allreduce.
 std::string plain(std::string_view text) {
   std::string letters;
   for (const char c : text)
     if (c != '_' && c != '-') letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const std::string_view prefix : {"nccl", "mpi"})
     if (letters.starts_with(prefix)) letters.erase(0, prefix.size());
+  if (letters.ends_with("perf")) letters.resize(letters.size() - 4);
   return letters;
 }
 

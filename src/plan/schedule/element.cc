@@ -1,5 +1,11 @@
 #include "plan/schedule/element.h"
 
+#include <cctype>
+#include <string>
+#include <vector>
+
+#include "base/nearest_words.h"
+
 namespace weft::schedule {
 namespace {
 
@@ -54,6 +60,9 @@ constexpr Word<ReduceOp> kOpWords[] = {
     {ReduceOp::kXor, "xor"},
     {ReduceOp::kProd, "product"},
     {ReduceOp::kAvg, "average"},
+    {ReduceOp::kAvg, "mean"},
+    {ReduceOp::kMin, "minimum"},
+    {ReduceOp::kMax, "maximum"},
     {ReduceOp::kPremulSum, "premul_sum"},
     {ReduceOp::kPremulSum, "premulsum"},
 };
@@ -73,11 +82,17 @@ std::string first_words(const Word<T> (&words)[N], std::string_view separator) {
   return all;
 }
 
+// Capitals do not matter, nor does torch's prefix: torch.bfloat16, ReduceOp.SUM.
 template <class T, std::size_t N>
 Result<T> parse(const Word<T> (&words)[N], std::string_view text, std::string_view what) {
-  for (const Word<T>& w : words)
-    if (w.text == text) return w.value;
-  return bad_input("unknown {} '{}'; there are {}", what, text, first_words(words, ", "));
+  std::string word(text.substr(text.rfind('.') + 1));
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::vector<std::string> known;
+  for (const Word<T>& w : words) {
+    if (w.text == word) return w.value;
+    known.emplace_back(w.text);
+  }
+  return bad_input("unknown {} '{}'; {}there are {}", what, text, did_you_mean(word, known), first_words(words, ", "));
 }
 
 }  // namespace
