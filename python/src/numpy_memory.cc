@@ -13,7 +13,7 @@ namespace nb = nanobind;
 namespace weft::python {
 namespace {
 
-// What NumPy 1.22 and later expect in a capsule of this name (NEP 49, numpy/ndarraytypes.h: PyDataMem_Handler).
+// NumPy 1.22 and later expect this in a capsule of this name (NEP 49, numpy/ndarraytypes.h: PyDataMem_Handler).
 constexpr char kCapsule[] = "mem_handler";
 struct Handler {
   char name[127] = "weft";

@@ -155,7 +155,7 @@ def allocations(rank, ranks):
     assert all((part == r + 1).all() for r, part in enumerate(parts))
     dist.all_reduce(weights.weight.grad)
     at = x.data_ptr()
-    del x
+    del x, shared
     with weftcomm_torch.allocations():
         assert torch.empty(1 << 18).data_ptr() == at, "a block that was given back is not used again"
 
