@@ -207,6 +207,11 @@ Result<Base> load_preset(const Catalog& catalog, std::string_view name, std::spa
     WEFT_TRY(Preset preset, read_preset(catalog, file, shape));
     return Base{std::move(preset.node), std::move(preset.network)};
   }
+  std::vector<std::string> longer;  // a name that is only begun, such as "dgx"
+  std::ranges::copy_if(names, std::back_inserter(longer),
+                       [begin = dashed(lower(name))](const std::string& n) { return n.starts_with(begin); });
+  if (!name.empty() && longer.size() > 1)
+    return bad_input("unknown machine '{}'; there are {}; or give a file", name, fmt::join(longer, ", "));
   if (const std::string near = did_you_mean(name, names); !near.empty())
     return bad_input("unknown machine '{}'; {}weft catalog lists the presets; or give a file", name, near);
   return bad_input("unknown machine '{}'; presets are {}; or give a file", name, fmt::join(names, ", "));
