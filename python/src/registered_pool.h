@@ -25,7 +25,7 @@ class RegisteredPool {
 
   // Aligned to 64 bytes. Null: the block is small, the communicator has ended, or it has no memory left.
   void* take(std::size_t bytes) {
-    if (bytes < kSmallest || bytes > kMost || getpid() != owner_) return nullptr;
+    if (bytes < kSmallest || bytes > kMost || !is_owner()) return nullptr;
     const std::size_t size = rounded(bytes);
     const std::lock_guard guard(mutex_);
     if (const auto found = kept_.find(size); found != kept_.end()) return use(std::move(kept_.extract(found).mapped()));
@@ -39,10 +39,15 @@ class RegisteredPool {
     return made ? use(std::move(*made)) : nullptr;
   }
 
-  // False: this is no block of the pool.
+  // False: this is no block of the pool. A child of fork() loses a block that is given back while a thread of its
+  // parent had the lock, which nobody opens any more.
   bool give_back(void* block) {
     std::multimap<std::size_t, Memory> ended;  // outside of the lock
-    const std::lock_guard guard(mutex_);
+    std::unique_lock guard(mutex_, std::defer_lock);
+    if (is_owner())
+      guard.lock();
+    else if (!guard.try_lock())
+      return true;
     auto used = used_.extract(block);
     if (used.empty()) return false;
     const std::size_t size = used.mapped().size();
@@ -50,6 +55,9 @@ class RegisteredPool {
     if (lane_.expired()) ended.swap(kept_);
     return true;
   }
+
+  // False: this process is a child of the one that made the pool.
+  bool is_owner() const { return getpid() == owner_; }
 
   // What the block has room for; nothing: it is none of the pool.
   std::optional<std::size_t> room(void* block) const {

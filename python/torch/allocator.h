@@ -2,6 +2,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/util/Exception.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -43,8 +44,7 @@ class RegisteredAllocator final : public at::Allocator {
 
   at::DataPtr allocate(std::size_t bytes) override {
     if (bytes >= python::RegisteredPool::kSmallest)
-      if (const auto pool = current())
-        if (void* const block = pool->take(bytes)) return {block, block, &give_back, at::Device(at::kCPU)};
+      if (void* const block = take(bytes)) return {block, block, &give_back, at::Device(at::kCPU)};
     return plain_->allocate(bytes);
   }
   at::DeleterFnPtr raw_deleter() const override { return &give_back; }
@@ -58,23 +58,27 @@ class RegisteredAllocator final : public at::Allocator {
 
   RegisteredAllocator() : plain_(c10::GetAllocator(c10::kCPU)) {}
 
-  std::shared_ptr<python::RegisteredPool> current() {
+  // Null: it is off, or there is no block.
+  void* take(std::size_t bytes) {
+    if (getpid() != owner_) return nullptr;  // a child of fork(): a thread of its parent may have had the lock
     const std::lock_guard guard(mutex_);
-    return users_.empty() ? nullptr : users_.back().second;
+    return users_.empty() ? nullptr : users_.back().second->take(bytes);
   }
   static void give_back(void* block) {
     auto& self = of_process();
-    std::vector<std::shared_ptr<python::RegisteredPool>> pools;
-    {
-      const std::lock_guard guard(self.mutex_);
-      for (const Known& k : self.pools_) pools.push_back(k.pool);
-    }
-    for (const auto& pool : pools)
-      if (pool->give_back(block)) return;
+    std::unique_lock guard(self.mutex_, std::defer_lock);
+    if (getpid() == self.owner_)
+      guard.lock();
+    else if (!guard.try_lock())
+      return;  // lost to the child: nobody opens this lock
+    for (const Known& k : self.pools_)
+      if (k.pool->give_back(block)) return;
+    guard.unlock();
     self.plain_->raw_deallocate(block);
   }
 
   at::Allocator* const plain_;
+  const pid_t owner_ = getpid();
   std::mutex mutex_;  // the rest
   std::vector<Known> pools_;
   std::vector<std::pair<int, std::shared_ptr<python::RegisteredPool>>> users_;

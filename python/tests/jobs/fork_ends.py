@@ -36,5 +36,5 @@ total = comm.size * (comm.size + 1) / 2
 assert (comm.all_reduce(x) == total).all()
 assert half.all_reduce(np.float64(1)) == comm.size
 client = kv.Client(Agent(f"client {comm.rank}", key=KEY), server.address, KEY)
-assert client.match(list(range(8))) is None or True
+client.match(list(range(8)))  # raises where the server has ended
 print("right")
