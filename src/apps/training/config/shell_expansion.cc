@@ -147,7 +147,7 @@ ShellExpansion::Words ShellExpansion::value_of(const std::string& name, const st
   const auto found = run_.variables.find(name);
   return found == run_.variables.end() ? Words{otherwise} : found->second;
 }
-// "${NAME}", "${NAME[@]}", "${NAME:-x}", "${NAME-x}", "${NAME:=x}", "${NAME:+x}", "${NAME:?x}".
+// "${NAME}", "${NAME[@]}", "${NAME[1]}", "${NAME:-x}", "${NAME-x}", "${NAME:=x}", "${NAME:+x}", "${NAME:?x}".
 ShellExpansion::Words ShellExpansion::braced(const std::string& whole) {
   const std::string inside = whole.substr(2, whole.size() - 3);
   std::size_t end = 0;
@@ -158,6 +158,13 @@ ShellExpansion::Words ShellExpansion::braced(const std::string& whole) {
   const bool positional = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) != 0;
   const bool known = positional ? value_of(name, "$")[0] != "$" : run_.variables.contains(name);
   if (rest.empty()) return value_of(name, whole);
+  if (known && rest.front() == '[' && rest.find(']') == rest.size() - 1) {
+    const Words& all = run_.variables.at(name);
+    const auto at = arithmetic(numbers_in(rest.substr(1, rest.size() - 2)));
+    const std::int64_t place = at.value_or(0) + (at.value_or(0) < 0 ? std::ssize(all) : 0);
+    if (!at) return {whole};
+    return {place >= 0 && place < std::ssize(all) ? all[static_cast<std::size_t>(place)] : ""};
+  }
   const bool colon = rest[0] == ':';
   if (colon) rest.erase(0, 1);
   const Words value = known ? value_of(name, whole) : Words{};

@@ -25,6 +25,22 @@ TEST(Shell, AHereDocumentIsReadIntoAVariable) {
   EXPECT_EQ(read.commands.back(), (Words{"train", "--tp", "4", "--name", "\"it's\""}));
 }
 
+TEST(Shell, AnApostropheInDoubleQuotesIsNoQuote) {
+  const ShellRun read =
+      run("echo \"Let's start\"\nTP=2\nALL=(--save \"Bob's run\" --tp $TP)\n"
+          "train \"a'b\" \"${ALL[@]}\" --pp \"$(cat <<< \"it's\")\" --note 'say \"no\"'\n");
+  EXPECT_EQ(read.variables.at("TP"), Words{"2"});
+  const Words& last = read.commands.back();
+  ASSERT_GE(last.size(), 6U);
+  EXPECT_EQ(Words(last.begin(), last.begin() + 6), (Words{"train", "a'b", "--save", "Bob's run", "--tp", "2"}));
+  EXPECT_EQ(last.back(), "say \"no\"");
+}
+
+TEST(Shell, AnArraysElementIsTakenByItsNumber) {
+  const ShellRun read = run("TP=(1 2 4)\nI=1\ntrain ${TP[1]} ${TP[I + 1]} \"${TP[-1]}\" x${TP[7]} ${PLAIN[2]}\n");
+  EXPECT_EQ(read.commands.back(), (Words{"train", "2", "4", "4", "x", "${PLAIN[2]}"}));
+}
+
 TEST(Shell, TheOutputOfCatIsItsDocument) {
   const ShellRun read = run("N=2\nALL=$(cat <<-STOP\n\t--layers $((N * 8))\n\tSTOP\n)\nrun $ALL\n");
   EXPECT_EQ(read.commands.back(), (Words{"run", "--layers", "16"}));

@@ -111,7 +111,11 @@ class Lexer {
       if (at_ < text_.size()) take();
     } else if (c == '"' || c == '`') {
       take();
-      while (at_ < text_.size() && peek() != c) part(out);
+      while (at_ < text_.size() && peek() != c)
+        if (c == '"' && peek() == '\'')
+          take();  // "Let's start": no quote there
+        else
+          part(out);
       if (at_ < text_.size()) take();
     } else if (c == '$' && (peek(1) == '(' || peek(1) == '{')) {
       const char open = peek(1), close = open == '(' ? ')' : '}';
