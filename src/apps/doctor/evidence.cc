@@ -1,6 +1,7 @@
 #include "apps/doctor/evidence.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 
@@ -47,6 +48,32 @@ std::string peer_of(std::string_view line) {
       return std::string(line.substr(begin, line.find_first_of(" <,)]'", begin) - begin));
     }
   return "";
+}
+
+// Whom the line names as missing, instead of the rank that complains: "[missing ranks: 1, 3]" of Horovod's coordinator,
+// "[Rank 0]: Ranks 5, 7 failed to pass monitoredBarrier in 300000 ms" of torch.
+std::vector<int> missing_ranks(std::string_view line) {
+  constexpr std::string_view kHorovod = "[missing ranks: ", kBarrier = " failed to pass monitoredBarrier";
+  auto at = line.find(kHorovod);
+  if (at != std::string_view::npos) {
+    at += kHorovod.size();
+  } else if (const auto end = line.find(kBarrier); end != std::string_view::npos) {
+    at = line.rfind("Rank", end);
+    if (at == std::string_view::npos) return {};
+    at = line.find(' ', at) + 1;
+  } else {
+    return {};
+  }
+  std::vector<int> ranks;
+  int rank = 0;
+  for (const char* next = line.data() + at; next < line.data() + line.size();) {
+    const auto [rest, error] = std::from_chars(next, line.data() + line.size(), rank);
+    if (error != std::errc()) break;
+    ranks.push_back(rank);
+    next = rest;
+    while (next < line.data() + line.size() && (*next == ',' || *next == ' ')) ++next;
+  }
+  return ranks;
 }
 
 }  // namespace
@@ -186,6 +213,7 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
   if (hit(kPart)) parts_.line(line.text, number);
   std::optional<Fact> fact;  // what all rules' facts of this line have in common
   std::optional<Process> process;
+  std::vector<int> missing;
   for (const int owner : hits_) {
     if (owner >= rules) break;
     if (!rules_[static_cast<std::size_t>(owner)].matches(line.text)) continue;
@@ -203,11 +231,8 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
       for (const std::string_view word : {"[Rank ", "[rank", " Rank ", ":rank "})
         if (fact->rank < 0) fact->rank = number_behind(line.text, word);
       if (fact->rank < 0) fact->rank = blamed_by_weft(line.text);
-      // Horovod's coordinator names whom it waits for.
-      if (line.text.find("[missing ranks: ") != std::string_view::npos)
-        fact->rank = number_behind(line.text, "[missing ranks: ");
-      else if (line.text.find("by subset of ranks") != std::string_view::npos)
-        fact->rank = -1;
+      missing = missing_ranks(line.text);
+      if (line.text.find("by subset of ranks") != std::string_view::npos) fact->rank = -1;
       fact->peer = peer_of(line.text);
       fact->part = parts_.of(line.text, number);
       if (const auto moment = moment_of(original)) {
@@ -216,7 +241,11 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
       }
     }
     fact->rule = static_cast<std::size_t>(owner);
-    keep(*fact);
+    if (missing.empty()) keep(*fact);
+    for (const int rank : missing) {
+      fact->rank = rank;
+      keep(*fact);
+    }
   }
   if (hit(kJob)) {
     if (!process) process = process_of(line.text);

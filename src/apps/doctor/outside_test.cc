@@ -335,6 +335,28 @@ TEST(Outside, APeerThatIsWrittenAsATupleIsNamedWithoutItsBrackets) {
   EXPECT_EQ(report.verdict.find("(trainer"), std::string::npos) << report.verdict;
 }
 
+TEST(Outside, AMonitoredBarrierBlamesTheRanksThatAreMissing) {
+  const auto several = of("RuntimeError: [Rank 0]: Ranks 3, 11, 12 failed to pass monitoredBarrier in 60000 ms\n");
+  EXPECT_EQ(first(several), "F068");
+  EXPECT_EQ(several.culprits, (std::vector<int>{3, 11, 12})) << several.verdict;
+  const auto one = of("[rank0]: RuntimeError: [Rank 0]: Rank 6 failed to pass monitoredBarrier in 2000 ms\n");
+  EXPECT_EQ(one.culprits, std::vector<int>{6}) << one.verdict;
+}
+
+TEST(Outside, WhatTorchWarnsOfInRunsThatGoWellIsNoFault) {
+  for (const char* line :
+       {"[rank3]:[W1104 09:00:01.222 ProcessGroupNCCL.cpp:1496] Warning: WARNING: destroy_process_group() was not "
+        "called "
+        "before program exit, which can leak resources.\n",
+        "[W ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed before we destruct "
+        "ProcessGroupNCCL.\n",
+        "[W socket.cpp:663] [c10d] The client socket cannot be initialized to connect to [node7]:29501 (errno: 97 - "
+        "Address family not supported by protocol).\n"}) {
+    const auto report = of(line);
+    EXPECT_FALSE(report.troubled) << report.verdict;
+  }
+}
+
 TEST(Outside, HorovodsCoordinatorIsNotTheRankThatItWaitsFor) {
   const auto report =
       of("[1,0]<stderr>:[2024-01-02 10:00:00.100000: W horovod/common/operations.cc:588] HorovodAllreduce_a_0 "
