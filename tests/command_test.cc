@@ -983,6 +983,13 @@ TEST(Bench, ASizeThatIsNoWholeNumberOfElementsIsSaid) {
   }
 }
 
+TEST(Train, ATimeBetweenFailuresOfManyMonthsIsSaidInDays) {
+  const Answer a = weft(
+      "train llama3-8b --on dgx-h100 --zero 3 --global-batch 16 --tokens 1T --failures 6.5 "
+      "--checkpoint-time 30");
+  EXPECT_NE(a.out.find("154 days"), std::string::npos) << a.out;  // 1000 days of 6.5 failures, one node
+}
+
 TEST(Train, AnOptionOfThePlanThatAnotherOneLeavesWithoutEffectIsRefusedWithBothNames) {
   const std::string step = "train llama3-8b --on dgx-h100 ";
   for (const auto& [options, without] : {std::pair<std::string, std::string>{"--schedule zb-1p", "--pp 1"},

@@ -14,7 +14,11 @@ using training::Step;
 
 constexpr double kGiB = 1073741824.0;
 
-std::string as_time(double seconds) { return format_duration(Duration::seconds(seconds)); }
+// Durations end at 107 days.
+std::string as_time(double seconds) {
+  constexpr double kDay = 86400, kMost = 100 * kDay;
+  return seconds < kMost ? format_duration(Duration::seconds(seconds)) : fmt::format("{:.0f} days", seconds / kDay);
+}
 
 void print_budget(const report::TrainRun& run, const report::TrainBudget& b) {
   fmt::print("\n{:<18} {:>10}\n", "run", "");
