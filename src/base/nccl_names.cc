@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::env {
@@ -316,9 +317,9 @@ class Translation {
     const auto count = parse_integer(set, *value, 1, 64);
     if (!count) return ignored(set, "it is a number of channels from 1 to 64"), 0;
     into = *count;
-    understood(set, fmt::format("at {} {} channel{}",
-                                std::string_view(set).find("_MIN_") != std::string_view::npos ? "least" : "most",
-                                *count, *count == 1 ? "" : "s"));
+    understood(set,
+               fmt::format("at {} {}", std::string_view(set).find("_MIN_") != std::string_view::npos ? "least" : "most",
+                           counted(*count, "channel")));
     return into;
   }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/counted.h"
 #include "base/embedded.h"
 #include "machine/catalog/catalog.h"
 #include "machine/switch_height.h"
@@ -101,9 +102,9 @@ std::vector<std::string> findings(const Topology& machine) {
   const auto unnamed = std::ranges::count_if(gpus, [&](DeviceId gpu) { return machine.device(gpu).model.empty(); });
   if (unnamed > 0)
     found.push_back(
-        fmt::format("{} of {} GPUs have no model: constants of no vendor are used, and NCCL's tuner "
-                    "needs FILE:gpu=MODEL (weft catalog lists models)",
-                    unnamed, gpus.size()));
+        fmt::format("{} of {} have no model: constants of no vendor are used, and NCCL's tuner needs FILE:gpu=MODEL "
+                    "(weft catalog lists models)",
+                    unnamed, counted(gpus.size(), "GPU")));
   std::set<std::string> assumed;  // what a reader of the machine's file had to guess
   for (const Device& device : machine.devices())
     if (const auto fact = device.facts.get("assumed"); !fact.empty()) assumed.emplace(fact);
@@ -117,8 +118,8 @@ std::vector<std::string> findings(const Topology& machine) {
   if (!without_rate.empty()) {
     const std::size_t all = without_rate.size();
     without_rate.resize(std::min(all, kMostNames));
-    found.push_back(fmt::format("no rate is listed of {} NIC{} ({}{})", all, all == 1 ? "" : "s",
-                                fmt::join(without_rate, ", "), all > kMostNames ? ", …" : ""));
+    found.push_back(fmt::format("no rate is listed of {} ({}{})", counted(all, "NIC"), fmt::join(without_rate, ", "),
+                                all > kMostNames ? ", …" : ""));
   }
   return found;
 }

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "base/counted.h"
 
 namespace weft::topology {
 namespace {
@@ -44,7 +45,7 @@ void take(const NodeGroups& groups, std::size_t level, Nodes nodes, std::size_t 
 
 Status enough(std::size_t free, std::int32_t count) {
   if (count >= 1 && static_cast<std::size_t>(count) <= free) return {};
-  return bad_input("{} nodes are asked for, {} are free", count, free);
+  return bad_input("{} are asked for, {} are free", counted(count, "node"), free);
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ Result<Nodes> choose_nodes(const NodeGroups& groups, std::span<const std::int32_
     take(groups, level, *best, static_cast<std::size_t>(count), taken);
     return taken;
   }
-  return bad_input("no {} free nodes can reach each other", count);
+  return bad_input("no {} can reach each other", counted(count, "free node"));
 }
 
 Result<Nodes> scatter_nodes(std::span<const std::int32_t> free, std::int32_t count, std::uint64_t seed) {
@@ -88,7 +89,8 @@ Result<Nodes> spread_nodes(const NodeGroups& groups, std::span<const std::int32_
     const std::int32_t before = left;
     for (std::size_t p = 0; p < parts.size() && left > 0; ++p)
       if (taken[p] < parts[p].size()) ++taken[p], --left;
-    if (left == before) return bad_input("{} leaf switches have fewer than {} free nodes", parts.size(), count);
+    if (left == before)
+      return bad_input("{} leaf switches have fewer than {}", parts.size(), counted(count, "free node"));
   }
   Nodes chosen;
   for (std::size_t p = 0; p < parts.size(); ++p)

@@ -6,6 +6,8 @@
 
 #include "api/session/session.h"
 
+#include "base/counted.h"
+
 namespace weft::session {
 namespace {
 
@@ -15,7 +17,7 @@ std::string list_of(std::span<const std::uint8_t> late) {
   std::vector<std::size_t> ranks;
   for (std::size_t r = 0; r < late.size(); ++r)
     if (late[r] != 0) ranks.push_back(r);
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  return fmt::format("{} {}", plural(ranks.size(), "rank"), fmt::join(ranks, ", "));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "model/accuracy/plot.h"
@@ -83,7 +84,7 @@ void print(const std::vector<Scored>& all) {
     if (!s.problem.empty()) fmt::print("  not modelled: {}", s.problem);
     if (!s.table.why.empty()) fmt::print("  ({})", s.table.why);
     if (const auto n = std::ranges::count_if(s.predictions, &accuracy::Prediction::by_nccl); n > 0)
-      fmt::print("  {} rows by NCCL's own model", n);
+      fmt::print("  {} by NCCL's own model", counted(n, "row"));
     fmt::print("\n");
   }
   fmt::print("{:<46}{}\n", "# all that were fitted on", cells(total(all, accuracy::Use::kFit)));
@@ -164,7 +165,8 @@ Result<int> run_regret(const Spec& spec) {
   const auto finish = [&]() -> Status {
     Progress::show("");
     if (spec.json != "-")
-      fmt::print("# {} choices, {} above {:.2f} times the best plan, worst {:.3f}\n", all, above, kMostRegret, worst);
+      fmt::print("# {}, {} above {:.2f} times the best plan, worst {:.3f}\n", counted(all, "choice"), above,
+                 kMostRegret, worst);
     if (spec.json.empty()) return {};
     return write_json(spec.json, {{"schema", "weft.regret/1"}, {"rows", rows}});
   };
@@ -227,8 +229,8 @@ Result<std::vector<Scored>> score(const Spec& spec, const accuracy::Progress& pr
 
 void print(const accuracy::Ratios& ratios) {
   const auto [inside, points] = ratios.left_out();
-  fmt::print("# {} of {} rows, {:.0f} %, lie where the other tables of such machines have {:.0f} % of theirs\n", inside,
-             points, points == 0 ? 0.0 : 100.0 * inside / points, 100 * accuracy::kInside);
+  fmt::print("# {} of {}, {:.0f} %, lie where the other tables of such machines have {:.0f} % of theirs\n", inside,
+             counted(points, "row"), points == 0 ? 0.0 : 100.0 * inside / points, 100 * accuracy::kInside);
 }
 
 Status emit(const Spec& spec, const std::vector<Scored>& all) {

@@ -10,6 +10,7 @@
 #include "apps/cli/launch.h"
 #include "apps/cli/rates.h"
 #include "apps/cli/trial.h"
+#include "base/counted.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "plan/collectives/registry.h"
@@ -185,8 +186,8 @@ Result<int> bench_all(const BenchSpec& asked, const Machine& machine, const std:
     }
   }
   if (spec.json != "-")
-    fmt::print("# {} ways on {} numbers of ranks: {} runs, {} wrong elements{}\n", ways.size(), ranks.size(), served,
-               wrong, spec.check ? "" : " (not checked)");
+    fmt::print("# {} ways on {} numbers of ranks: {}, {} wrong elements{}\n", ways.size(), ranks.size(),
+               counted(served, "run"), wrong, spec.check ? "" : " (not checked)");
   if (!spec.json.empty())
     WEFT_CHECK(write_json(spec.json, {{"schema", "weft.bench_all/1"}, {"transport", spec.transport}, {"rows", rows}}));
   return wrong > 0 ? kBadAnswer : 0;

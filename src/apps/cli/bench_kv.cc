@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "apps/cli/redis.h"
+#include "base/counted.h"
 #include "base/report/kv.h"
 #include "base/text.h"
 #include "net/bootstrap/unique_id.h"
@@ -146,7 +147,7 @@ struct Bench {
     if (to_redis) return redis->put(keys(count, number), mine.data, static_cast<std::size_t>(plan.page));
     WEFT_TRY(const std::int64_t entered, client.put(salt(number), tokens(count), mine));
     if (entered != count)
-      return failure(Code::kInternal, Blame::kOperation, "{} of {} blocks were kept", entered, count);
+      return failure(Code::kInternal, Blame::kOperation, "{} of {} were kept", entered, counted(count, "block"));
     return {};
   }
   Status get(bool from_redis, std::int64_t count, std::uint64_t number) {

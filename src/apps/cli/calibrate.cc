@@ -3,6 +3,7 @@
 #include "api/this_machine.h"
 #include "apps/cli/commands.h"
 #include "apps/training/fit_cards.h"
+#include "base/counted.h"
 #include "base/env.h"
 #include "base/job_text.h"
 #include "base/text.h"
@@ -97,8 +98,8 @@ Result<int> fit_to_tables(const Spec& spec) {
   const std::string text = accuracy::to_calibration(fit, spec.on, "fitted by weft calibrate to " + names, today());
   if (!spec.out.empty()) WEFT_CHECK(write_text(spec.out, text));
   if (spec.out == "-") return 0;
-  fmt::print("# {} fitted to {} points: mean |ln(predicted / measured)| {:.3f}, was {:.3f}\n", spec.on, fit.points,
-             fit.after, fit.before);
+  fmt::print("# {} fitted to {}: mean |ln(predicted / measured)| {:.3f}, was {:.3f}\n", spec.on,
+             counted(fit.points, "point"), fit.after, fit.before);
   for (const accuracy::Knob& k : fit.knobs)
     fmt::print("{:<14} {:<4} {:<7} {:<13} {:>9.4g}\n", k.list, k.path, k.protocol, k.field, k.value);
   return 0;
@@ -124,8 +125,8 @@ Result<int> fit_to_steps(const Spec& spec) {
   if (!spec.out.empty()) WEFT_CHECK(write_text(spec.out, cards.dump(2) + "\n"));
   if (spec.out == "-") return 0;
   for (const training::CardFit& f : fits) {
-    fmt::print("{} {}: {} step{}, mean |ln(predicted / measured)| {:.3f}, was {:.3f}; software of {}\n", f.card,
-               f.precision, f.steps, f.steps == 1 ? "" : "s", f.after, f.before, f.software);
+    fmt::print("{} {}: {}, mean |ln(predicted / measured)| {:.3f}, was {:.3f}; software of {}\n", f.card, f.precision,
+               counted(f.steps, "step"), f.after, f.before, f.software);
     fmt::print("  gemm       {:>6.3f} of the peak\n", f.gemm);
     fmt::print("  attention  {:>6.3f} forward, {:.3f} backward{}\n", f.forward, f.backward,
                f.steps < training::kStepsForAttention ? ", as shipped: too few steps" : "");

@@ -11,6 +11,7 @@
 #include "apps/doctor/columns.h"
 #include "apps/doctor/matrix.h"
 #include "apps/doctor/tables.h"
+#include "base/counted.h"
 #include "base/job_text.h"
 #include "base/text.h"
 #include "base/text_file.h"
@@ -164,8 +165,7 @@ void print_causes(const std::vector<Explanation>& causes) {
 // What is wrong with the table itself.
 void print_notes(const PerfTable& table) {
   if (table.cut > 0)
-    fmt::print("{} line{} that begin as rows are cut off or damaged and were left out.\n", table.cut,
-               table.cut == 1 ? "" : "s");
+    fmt::print("{} that begin as rows are cut off or damaged and were left out.\n", counted(table.cut, "line"));
   if (table.left_out > 0)
     fmt::print(
         "{} other section{} of this file left out: one collective on its largest number of processes is judged.\n",
@@ -252,8 +252,7 @@ std::string wrong_in_words(const PerfTable& table) {
   for (const PerfTable::Row& row : table.rows)
     if (row.wrong > 0 && sizes++ == 0) first = &row;
   if (first == nullptr) return "";
-  return fmt::format("{} wrong element{} at {}{}", first->wrong, first->wrong == 1 ? "" : "s",
-                     format_bytes(first->bytes),
+  return fmt::format("{} at {}{}", counted(first->wrong, "wrong element"), format_bytes(first->bytes),
                      sizes > 1 ? fmt::format(" and at {} more size{}", sizes - 1, sizes == 2 ? "" : "s") : "");
 }
 

@@ -10,6 +10,7 @@
 #include "apps/cli/help.h"
 #include "apps/doctor/diagnosis.h"
 #include "apps/doctor/probes.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "machine/detect/record.h"
 
@@ -62,7 +63,7 @@ void print(const DoctorFinding& f, std::size_t number, bool verbose) {
   const char* on = !colours ? "" : f.role == "ROOT" ? "\x1b[31m" : "\x1b[33m";
   fmt::print("\n{}. {}{}{} [{} {}, {}]{}{}\n", number, on, f.finding, colours ? "\x1b[0m" : "", f.role, f.id,
              f.confidence,
-             f.ranks.empty() ? "" : fmt::format(", rank{} {}", f.ranks.size() == 1 ? "" : "s", ranges(f.ranks)),
+             f.ranks.empty() ? "" : fmt::format(", {} {}", plural(f.ranks.size(), "rank"), ranges(f.ranks)),
              f.peer.empty() ? "" : fmt::format(", names {}", shown(f.peer)));
   if (!f.parts.empty()) fmt::print("   part:    {}\n", shown(fmt::format("{}", fmt::join(f.parts, ", "))));
   const std::size_t lines = verbose ? f.evidence.size() : std::min<std::size_t>(2, f.evidence.size());
@@ -91,8 +92,8 @@ void print(const DoctorReport& report, bool verbose) {
   for (const auto& f : report.roots) print(f, ++number, verbose);
   for (const auto& f : report.slow) print(f, ++number, verbose);
   if (!report.unknown.empty()) {
-    fmt::print("\nreported and not known to any rule, the first of each rank in time order ({} line{} in all):\n",
-               report.unknown_lines, report.unknown_lines == 1 ? "" : "s");
+    fmt::print("\nreported and not known to any rule, the first of each rank in time order ({} in all):\n",
+               counted(report.unknown_lines, "line"));
     for (const auto& one : report.unknown) {
       std::string quoted = one.fact.text.substr(0, 160);
       std::ranges::replace(quoted, '\t', ' ');
@@ -112,8 +113,8 @@ void print(const DoctorReport& report, bool verbose) {
   for (const auto& note : report.notes) fmt::print("{}\n", note);
   for (const auto& why : report.left_out) fmt::print("not read: {}\n", why);
   if (report.files > 0)
-    fmt::print("\n{} lines of {} files read, {} of them in no form that is known\n", report.lines, report.files,
-               report.not_understood);
+    fmt::print("\n{} of {} read, {} of them in no form that is known\n", counted(report.lines, "line"),
+               counted(report.files, "file"), report.not_understood);
 }
 
 Result<DoctorReport> examine(const Spec& spec) {

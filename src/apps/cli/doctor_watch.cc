@@ -10,6 +10,7 @@
 #include "apps/cli/help.h"
 #include "apps/cli/terminal.h"
 #include "apps/doctor/watch.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "exec/recorder/record_pool.h"
 
@@ -26,8 +27,8 @@ std::string rate(double bytes_per_second) {
 void print_jobs(const WatchReport& r) {
   if (r.jobs.empty()) fmt::print("no job of this user runs here: counters of the machine alone\n");
   for (const auto& j : r.jobs) {
-    fmt::print("job {}, communicator {}: {} of {} ranks here, over {}\n", j.job, j.communicator, j.here, j.ranks,
-               j.transport);
+    fmt::print("job {}, communicator {}: {} of {} here, over {}\n", j.job, j.communicator, j.here,
+               counted(j.ranks, "rank"), j.transport);
     fmt::print("  {:.1f} calls/s, messages of {}, {:.0f} % of the time within calls\n", j.calls, rate(j.message_bytes),
                100 * j.in_calls);
     if (j.leaves > 0) fmt::print("  must send at least {} to other hosts\n", rate(j.leaves));
@@ -46,7 +47,8 @@ void print_nics(const WatchReport& r) {
 }
 
 void print_machine(const WatchReport& r) {
-  fmt::print("  CPU {:.0f} % of {} cores, memory {:.0f} % used\n", 100 * r.cpu_busy, r.cores, 100 * r.memory_used);
+  fmt::print("  CPU {:.0f} % of {}, memory {:.0f} % used\n", 100 * r.cpu_busy, counted(r.cores, "core"),
+             100 * r.memory_used);
   for (const auto& g : r.gpus) {
     fmt::print("  GPU {:<2} {:>3.0f} % busy, memory {:>3.0f} %, {:.0f} MHz, {:.0f} W", g.index, 100 * g.busy,
                100 * g.memory, g.clock_mhz, g.watts);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "apps/cli/common.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "plan/cost/access_costs.h"
 
@@ -59,9 +60,9 @@ Result<schedule::Task> task_of(const ExpertsSpec& spec, Collective collective, R
   if (spec.hidden < 1 || spec.hidden > kMostHidden)
     return bad_input("--hidden {}: a token has 1 to {} elements", spec.hidden, kMostHidden);
   if (spec.experts < 1 || spec.experts % ranks != 0)
-    return bad_input("--experts {}: {} ranks have equally many each", spec.experts, ranks);
+    return bad_input("--experts {}: {} have equally many each", spec.experts, counted(ranks, "rank"));
   if (spec.top_k < 1 || spec.top_k > spec.experts)
-    return bad_input("--topk {}: a token has 1 to {} experts", spec.top_k, spec.experts);
+    return bad_input("--topk {}: a token has 1 to {}", spec.top_k, counted(spec.experts, "expert"));
   if (!(spec.imbalance >= 1) || spec.imbalance > ranks)
     return bad_input("--imbalance {}: 1 to {}, the number of ranks", spec.imbalance, ranks);
   WEFT_TRY(const auto copies, parse_mode(spec.mode));
@@ -105,8 +106,9 @@ Result<std::shared_ptr<cost::MachineView>> machine_of(const ExpertsSpec& spec, c
 }
 
 std::string words_of(const ExpertsSpec& spec) {
-  return fmt::format("tokens of {} elements, each for {} of {} experts, once {}{}", spec.hidden, spec.top_k,
-                     spec.experts, spec.mode == "normal" ? "to each rank of them" : "for each of them",
+  return fmt::format("tokens of {} elements, each for {} of {}, once {}{}", spec.hidden, spec.top_k,
+                     counted(spec.experts, "expert"),
+                     spec.mode == "normal" ? "to each rank of them" : "for each of them",
                      spec.imbalance > 1 ? fmt::format(", the busiest rank {:g} times the mean", spec.imbalance) : "");
 }
 

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/counted.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "plan/cost/access.h"
@@ -84,10 +85,10 @@ constexpr std::array<std::string_view, 3> kUnifiedWays = {"loads", "faults", "pr
 std::string flag_text(const cost::FlagCosts& f) {
   constexpr double kMessages = 100;
   return fmt::format(
-      "flags: {}; a poll takes {}, sees a write after {}; a fence takes {}; {} messages: {} by fences, {} by polls",
+      "flags: {}; a poll takes {}, sees a write after {}; a fence takes {}; {}: {} by fences, {} by polls",
       f.coherent ? "coherent, the cache serves polls" : "not coherent, every poll crosses", format_duration(f.look),
-      format_duration(f.seen), format_duration(f.fence), kMessages, format_duration(f.fence * kMessages),
-      format_duration(f.look * kMessages));
+      format_duration(f.seen), format_duration(f.fence), counted(kMessages, "message"),
+      format_duration(f.fence * kMessages), format_duration(f.look * kMessages));
 }
 
 nlohmann::json to_json(const cost::FlagCosts& f) {

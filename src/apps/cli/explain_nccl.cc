@@ -1,6 +1,7 @@
 #include "apps/cli/explain_nccl.h"
 
 #include "apps/cli/common.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "plan/tune/nccl/choice.h"
 #include "plan/tune/nccl/grouped.h"
@@ -87,8 +88,8 @@ void print_nccl(const NcclView& nccl, const tune::Candidate& best) {
     return;
   }
   const Row& row = *tune::nccl::choice(nccl.rows);
-  fmt::print("# NCCL {} would take {} {} with {} channels{}", version_of(nccl), name(row.algorithm),
-             protocol::traits(row.protocol).name, row.channels,
+  fmt::print("# NCCL {} would take {} {} with {}{}", version_of(nccl), name(row.algorithm),
+             protocol::traits(row.protocol).name, counted(row.channels, "channel"),
              row.timed ? fmt::format(": {} by its own model", format_duration(row.time)) : " for every peer");
   if (nccl.by_weft.possible)
     fmt::print(", {} by weft's: {:.2f}x the time of weft's choice\n", format_duration(nccl.by_weft.estimate.total),

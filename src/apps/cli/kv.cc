@@ -2,6 +2,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/kv_fetch.h"
+#include "base/counted.h"
 #include "base/report/kv.h"
 #include "base/text.h"
 #include "base/text_file.h"
@@ -54,21 +55,24 @@ void print_size(const report::KvSizeReport& r) {
   const auto row = [](std::string_view what, Bytes bytes, const std::string& more = "") {
     fmt::print("  {:<26} {:>14}{}{}\n", what, bytes, more.empty() ? "" : "  ", more);
   };
-  fmt::print("{} tokens take {:.6g} GB in {} blocks of {} tokens.\n", r.tokens,
-             static_cast<double>(r.total_bytes) * 1e-9, r.blocks(), r.block_tokens);
+  fmt::print("{} {} {:.6g} GB in {} of {} tokens.\n", counted(r.tokens, "token"), r.tokens == 1 ? "takes" : "take",
+             static_cast<double>(r.total_bytes) * 1e-9, counted(r.blocks(), "block"), r.block_tokens);
   row("bytes per token", r.token_bytes,
-      r.growing_layers == r.layers ? ""
-                                   : fmt::format("{} of {} layers grow with every token", r.growing_layers, r.layers));
-  fmt::print("  {:<26} {:>14}  {} layers, {}\n", "form", r.latent ? "latent" : "heads", r.layers, r.type);
+      r.growing_layers == r.layers
+          ? ""
+          : fmt::format("{} of {} grow with every token", r.growing_layers, counted(r.layers, "layer")));
+  fmt::print("  {:<26} {:>14}  {}, {}\n", "form", r.latent ? "latent" : "heads", counted(r.layers, "layer"), r.type);
   if (r.parameters > 0)
     row("parameters", r.parameters,
         r.active_parameters == r.parameters ? "" : fmt::format("{} of them per token", r.active_parameters));
   for (const auto& w : r.windows)
     row("bytes within a window", w.token_bytes * w.tokens,
-        fmt::format("{} layers keep the last {} tokens: {} bytes per token", w.layers, w.tokens, w.token_bytes));
+        fmt::format("{} keep the last {} tokens: {} bytes per token", counted(w.layers, "layer"), w.tokens,
+                    w.token_bytes));
   if (r.index_token_bytes > 0) row("indexer bytes per token", r.index_token_bytes, "keys of sparse attention, FP8");
   if (r.recurrent_layers > 0)
-    row("bytes of states", r.state_bytes, fmt::format("{} recurrent layers, FP32, per sequence", r.recurrent_layers));
+    row("bytes of states", r.state_bytes,
+        fmt::format("{}, FP32, per sequence", counted(r.recurrent_layers, "recurrent layer")));
   row("copies over the ranks", r.copies, r.latent && r.copies > 1 ? "every rank holds the latent vectors" : "");
   if (r.store_bytes < r.total_bytes) row("bytes in a store", r.store_bytes, "which keeps one copy");
   row("bytes per token and rank", r.rank_token_bytes);
@@ -133,10 +137,11 @@ Result<int> replay(const Spec& spec) {
     r.rows.push_back({std::string(kv::name(policy)), hits.hit_blocks, hits.hit_requests, took.count()});
   }
   if (spec.json != "-") {
-    fmt::print("A cache of {} blocks serves {:.3f} of this trace's blocks with {}.\n", capacity, r.rate(r.rows[0]),
-               r.rows[0].policy);
-    fmt::print("# {} requests, {} blocks, {} distinct; {}\n# {:<8} {:>9} {:>12} {:>13} {:>18}\n", r.requests, r.blocks,
-               r.distinct, r.form, "policy", "hit rate", "hit blocks", "hit requests", "replayed (req/s)");
+    fmt::print("A cache of {} serves {:.3f} of this trace's blocks with {}.\n", counted(capacity, "block"),
+               r.rate(r.rows[0]), r.rows[0].policy);
+    fmt::print("# {}, {}, {} distinct; {}\n# {:<8} {:>9} {:>12} {:>13} {:>18}\n", counted(r.requests, "request"),
+               counted(r.blocks, "block"), r.distinct, r.form, "policy", "hit rate", "hit blocks", "hit requests",
+               "replayed (req/s)");
     for (const auto& row : r.rows)
       fmt::print("  {:<8} {:>9.3f} {:>12} {:>13} {:>18.3g}\n", row.policy, r.rate(row), row.hit_blocks,
                  row.hit_requests, row.seconds > 0 ? static_cast<double>(r.requests) / row.seconds : 0);

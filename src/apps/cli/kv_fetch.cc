@@ -4,6 +4,7 @@
 #include <map>
 
 #include "apps/cli/tiers.h"
+#include "base/counted.h"
 #include "base/models/model.h"
 #include "base/report/kv.h"
 #include "base/text.h"
@@ -25,8 +26,8 @@ Result<std::vector<std::int64_t>> lengths_of(const std::string& text) {
 }
 
 void print(const report::KvFetchReport& r) {
-  fmt::print("# {} on {} (simulated), {} B per token and rank, {} rank{}, from {}{}\n", r.config, r.machine,
-             r.rank_token_bytes, r.tp, r.tp == 1 ? "" : "s", r.from, r.stack.empty() ? "" : " by " + r.stack);
+  fmt::print("# {} on {} (simulated), {} B per token and rank, {}, from {}{}\n", r.config, r.machine,
+             r.rank_token_bytes, counted(r.tp, "rank"), r.from, r.stack.empty() ? "" : " by " + r.stack);
   if (r.prefill.empty())
     fmt::print("# {:>8} {:>10} {:>11} {:>8}  {}\n", "tokens", "MB", "fetch (ms)", "GB/s", "bound by");
   else
@@ -72,8 +73,8 @@ Status check_query_heads(const kv::ModelShape& model, std::int64_t tp) {
   for (std::size_t l = 0; l < model.model.layers.size(); ++l) {
     const auto& layer = model.model.layers[l];
     if (layer.attends() && layer.attention.heads % tp != 0)
-      return bad_input("--tp {}: {} attention heads of layer {} cannot be spread evenly over {} ranks", tp,
-                       layer.attention.heads, l, tp);
+      return bad_input("--tp {}: {} attention heads of layer {} cannot be spread evenly over {}", tp,
+                       layer.attention.heads, l, counted(tp, "rank"));
   }
   return {};
 }

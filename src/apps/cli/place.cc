@@ -10,6 +10,7 @@
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
 #include "apps/training/answer.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "machine/import/hostlist.h"
 #include "machine/import/network_tree.h"
@@ -153,11 +154,11 @@ Status emit(const Spec& spec, const Machine& machine, const std::vector<std::str
   }
   if (!spec.json.empty() && c.chosen) WEFT_CHECK(write_json(spec.json, json));
   if (spec.json == "-" || !c.chosen) return {};
-  fmt::print("# {} over {} nodes of {}, simulated\n", load.text, c.chosen->nodes.size(), machine.name);
+  fmt::print("# {} over {} of {}, simulated\n", load.text, counted(c.chosen->nodes.size(), "node"), machine.name);
   for (const auto& [label, o] : {std::pair("chosen", &c.chosen), std::pair(c.label, &c.other)})
     if (*o)
-      fmt::print("{:<10} {:>9}  {:<9} at {} leaf group{}: {}\n", label, format_duration((*o)->time), (*o)->algorithm,
-                 (*o)->groups, (*o)->groups == 1 ? "" : "s", list_of(names, (*o)->nodes));
+      fmt::print("{:<10} {:>9}  {:<9} at {}: {}\n", label, format_duration((*o)->time), (*o)->algorithm,
+                 counted((*o)->groups, "leaf group"), list_of(names, (*o)->nodes));
   if (c.chosen->spread)
     fmt::print("{} leaf switches have more uplinks than the fewest that hold the job: the closest nodes are slower\n",
                c.chosen->groups);
@@ -248,7 +249,7 @@ Result<Choice> choose(const Spec& spec, const Machine& machine, const topology::
   if (count < 1 || count > std::ssize(names))
     return bad_input("--nodes {}: '{}' has {} nodes", count, machine.name, names.size());
   if (!c.other.empty() && std::ssize(c.other) != count)
-    return bad_input("--given names {} nodes, --nodes is {}", c.other.size(), count);
+    return bad_input("--given names {}, --nodes is {}", counted(c.other.size(), "node"), count);
   c.count = static_cast<std::int32_t>(count);
   if (spec.segment > 0) {
     WEFT_TRY(c.best, in_segments(groups, c.free, count, spec.segment));
@@ -258,7 +259,8 @@ Result<Choice> choose(const Spec& spec, const Machine& machine, const topology::
   WEFT_TRY(c.most_switches, most_switches(spec.switches));
   const std::size_t used = leaf_groups(groups, c.best);
   if (c.most_switches > 0 && used > static_cast<std::size_t>(c.most_switches))
-    return bad_input("--switches {}: the closest {} free nodes hang at {} leaf switches", spec.switches, count, used);
+    return bad_input("--switches {}: the closest {} hang at {} leaf switches", spec.switches,
+                     counted(count, "free node"), used);
   if (c.other.empty()) {
     WEFT_TRY(c.other, topology::scatter_nodes(c.free, c.count, static_cast<std::uint64_t>(spec.seed)));
   }

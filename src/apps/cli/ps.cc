@@ -3,6 +3,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/http_post.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "exec/recorder/json.h"
 #include "exec/recorder/metrics.h"
@@ -39,7 +40,7 @@ std::string operation_text(const Snapshot& s, const recorder::Operation& o) {
   if (!o.algorithm.empty())
     text += fmt::format(" of {} {}, {} {} x{}", o.count, o.type, o.algorithm, o.protocol, o.channels);
   else
-    text += fmt::format(" of {} transfers", o.count);
+    text += fmt::format(" of {}", counted(o.count, "transfer"));
   return text + (o.finished == 0 ? fmt::format(", since {}", ago(o.started, s.taken))
                                  : fmt::format(", {} {} ago", o.state == recorder::State::kFailed ? "failed" : "ended",
                                                ago(o.finished, s.taken)));
@@ -52,7 +53,8 @@ void print_rank(Rank rank, const Snapshot* s, Doing doing, std::size_t last) {
     fmt::print(" for rank {} at step {} of {}, since {};", s->wait->peer, s->wait->step, s->wait->steps,
                ago(s->wait->since, s->taken));
   if (s->tagged) fmt::print(" in {}, since {};", s->tagged->text(), ago(s->tagged->since, s->taken));
-  if (s->sends + s->receives > 0) fmt::print(" {} sends and {} receives with tags;", s->sends, s->receives);
+  if (s->sends + s->receives > 0)
+    fmt::print(" {} and {} with tags;", counted(s->sends, "send"), counted(s->receives, "receive"));
   fmt::print(" {}\n", s->last() == nullptr ? "no collective yet" : operation_text(*s, *s->last()));
   for (std::size_t i = s->operations.size() - std::min(s->operations.size(), last); i < s->operations.size(); ++i)
     fmt::print("      {}, took {}\n", operation_text(*s, s->operations[i]),
@@ -65,8 +67,8 @@ bool has_rails(const Standing& s) { return s.transport.find("tcp") != std::strin
 void print_rails(Rank rank, const Snapshot& s) {
   std::string text;
   for (const recorder::Rail& r : recorder::rails_of(s.pid))
-    text += fmt::format("{}{} {} connections, {} out, {} in", text.empty() ? "" : "; ", r.interface, r.connections,
-                        format_bytes(r.out), format_bytes(r.in));
+    text += fmt::format("{}{} {}, {} out, {} in", text.empty() ? "" : "; ", r.interface,
+                        counted(r.connections, "connection"), format_bytes(r.out), format_bytes(r.in));
   if (!text.empty()) fmt::print("  rank {:<4} sockets: {}\n", rank, text);
 }
 
@@ -87,13 +89,12 @@ nlohmann::json with_rails(const std::vector<Standing>& standings) {
 }
 
 void print(const Standing& s, std::size_t last) {
-  fmt::print("job {}, communicator {}, {} ranks over {}\n", s.job, s.group, s.ranks.size(), s.transport);
+  fmt::print("job {}, communicator {}, {} over {}\n", s.job, s.group, counted(s.ranks.size(), "rank"), s.transport);
   for (std::size_t r = 0; r < s.ranks.size(); ++r) print_rank(static_cast<Rank>(r), s.ranks[r], s.doing[r], last);
   for (std::size_t r = 0; r < s.ranks.size() && has_rails(s); ++r)
     if (s.ranks[r] != nullptr) print_rails(static_cast<Rank>(r), *s.ranks[r]);
   for (const recorder::Late& l : s.late)
-    fmt::print("  late: rank {} keeps {} waiting: {}\n", l.rank,
-               l.behind == 1 ? "1 rank" : fmt::format("{} ranks", l.behind), l.why);
+    fmt::print("  late: rank {} keeps {} waiting: {}\n", l.rank, counted(l.behind, "rank"), l.why);
   // A stopped or ended rank that no recorded wait leads to: agree(), shrink() and meetings record none.
   for (std::size_t r = 0; r < s.doing.size(); ++r) {
     const bool known =

@@ -6,6 +6,7 @@
 #include "apps/rehearsal/answer.h"
 #include "apps/rehearsal/chakra.h"
 #include "apps/rehearsal/flight.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "base/text_file.h"
 
@@ -72,10 +73,10 @@ void print_sites(const rehearsal::RankTime& rank) {
 void print(const Job& job, const Answer& answer, const std::string& machine) {
   std::vector<Rank> rehearsed;
   for (const auto& rank : job.ranks) rehearsed.push_back(rank.rank);
-  fmt::print("{} on {}: {} ranks of {} kind{}, rehearsed: {}\n", job.ranks.front().script, machine, job.world,
-             answer.kinds.size(), answer.kinds.size() == 1 ? "" : "s", list_of(rehearsed));
+  fmt::print("{} on {}: {} of {}, rehearsed: {}\n", job.ranks.front().script, machine, counted(job.world, "rank"),
+             counted(answer.kinds.size(), "kind"), list_of(rehearsed));
   if (!answer.missing.empty())
-    fmt::print("not rehearsed yet: a rank of each kind needs rank{} {}\n", answer.missing.size() == 1 ? "" : "s",
+    fmt::print("not rehearsed yet: a rank of each kind needs {} {}\n", plural(answer.missing.size(), "rank"),
                list_of(answer.missing));
   const rehearsal::RankTime& rank = *answer.slowest;
   if (rank.step > 0)
@@ -105,8 +106,8 @@ void print(const Job& job, const Answer& answer, const std::string& machine) {
   if (job.ranks.size() == 1 && job.world > 1)
     fmt::print("nothing found in the one rank that was rehearsed; the calls of the others were not seen\n");
   else
-    fmt::print("nothing found: calls of {} rehearsed ranks match, nobody waits without end, memory fits\n",
-               job.ranks.size());
+    fmt::print("nothing found: calls of {} match, nobody waits without end, memory fits\n",
+               counted(job.ranks.size(), "rehearsed rank"));
 }
 
 // Chakra's traces say neither their rank nor the job's size: the files' names and number do.

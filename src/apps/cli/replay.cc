@@ -5,6 +5,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/rehearse.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "base/text_file.h"
 #include "model/replay/run.h"
@@ -58,8 +59,9 @@ Result<Recorded> read(const std::string& file) {
 }
 
 void print(const std::string& on, const Recorded& recorded, const replay::Outcome& o) {
-  fmt::print("# {} operations of {} ranks, {} put, got, loaded or stored, on {} (simulated)\n", recorded.operations,
-             recorded.program.size(), format_bytes(recorded.bytes), on);
+  fmt::print("# {} of {}, {} put, got, loaded or stored, on {} (simulated)\n",
+             counted(recorded.operations, "operation"), counted(recorded.program.size(), "rank"),
+             format_bytes(recorded.bytes), on);
   fmt::print("recorded here  {:>12}\nthere          {:>12}\n", format_duration(recorded.total),
              format_duration(o.total));
   fmt::print("# {:>4} {:>12} {:>12} {:>12} {:>12}\n", "rank", "computing", "moving", "waiting", "collectives");

@@ -4,6 +4,7 @@
 #include "apps/cli/bench_transfer.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/reshard_here.h"
+#include "base/counted.h"
 #include "base/report/reshard.h"
 #include "base/text.h"
 #include "machine/catalog/catalog.h"
@@ -83,9 +84,10 @@ void print_changed(const report::ReshardReport& r, const report::ReshardReport::
 }
 
 void print(const report::ReshardReport& r) {
-  fmt::print("# {} on {} ranks -> {} on {}{}: {} tensors, {} patterns\n", r.from, r.from_ranks, r.to, r.to_ranks,
-             r.same_ranks ? " of the same ranks" : " other ranks", r.tensors, r.patterns);
-  fmt::print("must move      {} in {} pieces between {} pairs of ranks\n", format_bytes(r.bytes), r.pieces, r.pairs);
+  fmt::print("# {} on {} -> {} on {}{}: {} tensors, {} patterns\n", r.from, counted(r.from_ranks, "rank"), r.to,
+             r.to_ranks, r.same_ranks ? " of the same ranks" : " other ranks", r.tensors, r.patterns);
+  fmt::print("must move      {} in {} pieces between {} of ranks\n", format_bytes(r.bytes), r.pieces,
+             counted(r.pairs, "pair"));
   if (r.same_ranks) fmt::print("stays          {}\n", format_bytes(r.stays));
   if (r.unwanted > 0) fmt::print("not wanted     {} tensors of {}\n", r.unwanted, r.from);
   print_spread("sent", r.sent);

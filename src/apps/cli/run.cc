@@ -14,6 +14,7 @@
 #include "apps/cli/version.h"
 #include "apps/launch/agent.h"
 #include "apps/launch/on_hosts.h"
+#include "base/counted.h"
 #include "base/env.h"
 #include "base/text.h"
 
@@ -147,7 +148,7 @@ Result<int> run_there(const Spec& spec) {
   WEFT_TRY(hosts, launch::place_ranks(hosts, static_cast<Rank>(std::max<std::int64_t>(spec.ranks, 0))));
   const std::string& transport = spec.transport.empty() ? settings.transport : spec.transport;
   if (transport == "shm" && hosts.size() > 1)
-    return bad_input("--transport shm: {} hosts share no memory; shm+tcp joins them", hosts.size());
+    return bad_input("--transport shm: {} share no memory; shm+tcp joins them", counted(hosts.size(), "host"));
   if (spec.ssh.find_first_not_of(' ') == std::string::npos) return bad_input("--ssh: a command is needed");
   launch::HostsJob job{.hosts = std::move(hosts),
                        .program = spec.program,

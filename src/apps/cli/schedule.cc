@@ -1,6 +1,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/common.h"
 #include "apps/cli/schedule_source.h"
+#include "base/counted.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "model/predict/predict.h"
@@ -32,14 +33,14 @@ Examples:
 
 std::string title_of(const schedule::Document& d) {
   const schedule::Shape& shape = d.schedule.shape;
-  return fmt::format("{} by {}, {} ranks{}", schedule::name(shape.collective), d.name, shape.ranks,
+  return fmt::format("{} by {}, {}{}", schedule::name(shape.collective), d.name, counted(shape.ranks, "rank"),
                      schedule::rooted(shape.collective) ? fmt::format(", root {}", shape.root) : "");
 }
 
 void print(const schedule::Document& d, std::int64_t only) {
   const schedule::Schedule& s = d.schedule;
-  fmt::print("{}: {} chunks, {} scratch slots, {} lane{}\n", title_of(d), s.shape.chunks, s.scratch, s.lanes,
-             s.lanes == 1 ? "" : "s");
+  fmt::print("{}: {}, {}, {}\n", title_of(d), counted(s.shape.chunks, "chunk"), counted(s.scratch, "scratch slot"),
+             counted(s.lanes, "lane"));
   auto order = s.orders.begin();
   for (std::size_t strand = 0; strand < s.strands.size(); ++strand) {
     const std::int64_t rank = static_cast<std::int64_t>(strand) / s.lanes,
@@ -70,17 +71,18 @@ Result<int> print_timetable(const Spec& spec, const schedule::Document& document
   const Bytes chunk = (bytes + shape.chunks - 1) / shape.chunks;
   WEFT_TRY(const cost::Timetable table, cost::compile_timetable(*machine.view, document.schedule, chunk));
   const std::string wrong = cost::violation(*machine.view, table);
-  fmt::print("# timetable of {}, {} in chunks of {}, on {}: {} slots of {} ({} B each)\n", title_of(document),
-             format_bytes(bytes), format_bytes(chunk), machine.name, table.slots, format_duration(table.slot),
-             table.vector);
+  fmt::print("# timetable of {}, {} in chunks of {}, on {}: {} of {} ({} B each)\n", title_of(document),
+             format_bytes(bytes), format_bytes(chunk), machine.name, counted(table.slots, "slot"),
+             format_duration(table.slot), table.vector);
   for (const cost::TimedMessage& m : table.messages)
     if (spec.rank < 0 || m.from == spec.rank || m.to == spec.rank)
-      fmt::print(
-          "  slots {:>7} to {:>7}  chunk {:>4}  rank {} -> {}{}\n", m.left, m.there, m.chunk, m.from, m.to,
-          m.left > m.ready ? fmt::format("  ({} slots after its data: the links are taken)", m.left - m.ready) : "");
-  fmt::print("# {}\n", wrong.empty()
-                           ? fmt::format("proved: no two of {} messages meet on a link", table.messages.size())
-                           : "NOT proved: " + wrong);
+      fmt::print("  slots {:>7} to {:>7}  chunk {:>4}  rank {} -> {}{}\n", m.left, m.there, m.chunk, m.from, m.to,
+                 m.left > m.ready
+                     ? fmt::format("  ({} after its data: the links are taken)", counted(m.left - m.ready, "slot"))
+                     : "");
+  fmt::print("# {}\n", wrong.empty() ? fmt::format("proved: no two of {} meet on a link",
+                                                   counted(table.messages.size(), "message"))
+                                     : "NOT proved: " + wrong);
   fmt::print("# without arbitration {}; the busiest link carries vectors in {:.0f} % of the slots\n",
              format_duration(table.time()), table.busiest * 100);
   if (!spec.source.is_file()) {
@@ -100,7 +102,7 @@ Result<int> print_timetable(const Spec& spec, const schedule::Document& document
 Result<int> run(const Spec& spec) {
   WEFT_TRY(const schedule::Document document, spec.source.load());
   if (spec.rank >= document.schedule.shape.ranks)
-    return bad_input("--rank {}: there are {} ranks", spec.rank, document.schedule.shape.ranks);
+    return bad_input("--rank {}: there are {}", spec.rank, counted(document.schedule.shape.ranks, "rank"));
   if (!spec.on.empty()) return print_timetable(spec, document);
   if (spec.bytes != "1M") return bad_input("--bytes {}: goes with --on MACHINE", spec.bytes);
   if (!spec.xml.empty()) {

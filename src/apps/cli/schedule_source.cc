@@ -1,5 +1,6 @@
 #include "apps/cli/schedule_source.h"
 
+#include "base/counted.h"
 #include "base/text_file.h"
 #include "plan/collectives/registry.h"
 #include "plan/schedule/exchange/written.h"
@@ -29,9 +30,9 @@ Result<schedule::Document> ScheduleSource::load() const {
   WEFT_TRY(const auto* found, collectives::find_algorithm(collective, algorithm));
   constexpr std::int64_t kMost = 1024;
   if (ranks < 1 || ranks > kMost) return bad_input("--ranks {} is outside 1 … {}", ranks, kMost);
-  if (root < 0 || root >= ranks) return bad_input("--root {} is not one of {} ranks", root, ranks);
+  if (root < 0 || root >= ranks) return bad_input("--root {} is not one of {}", root, counted(ranks, "rank"));
   if (per_node < 0 || (per_node > 0 && ranks % per_node != 0))
-    return bad_input("--per-node {} does not divide {} ranks", per_node, ranks);
+    return bad_input("--per-node {} does not divide {}", per_node, counted(ranks, "rank"));
   if (channel < 0 || channel > 63) return bad_input("--channel {} is outside 0 … 63", channel);
   const auto n = static_cast<Rank>(ranks);
   return schedule::Document{

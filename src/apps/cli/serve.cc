@@ -7,6 +7,7 @@
 #include "apps/serving/answer.h"
 #include "apps/serving/compare.h"
 #include "apps/serving/pictures.h"
+#include "base/counted.h"
 #include "base/models/model.h"
 #include "base/report/serve.h"
 #include "base/text_file.h"
@@ -106,7 +107,8 @@ Status check_machines(const Spec& spec) {
   if (spec.on.size() > 1 && (!spec.svg.empty() || !spec.timeline.empty()))
     return bad_input("--svg and --timeline are for one machine");
   if (spec.prices.size() > 1 && spec.prices.size() != spec.on.size())
-    return bad_input("--price: {} for {} machines; one for all, or one for each", spec.prices.size(), spec.on.size());
+    return bad_input("--price: {} for {}; one for all, or one for each", spec.prices.size(),
+                     counted(spec.on.size(), "machine"));
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "apps/cli/tiers.h"
 
 #include "apps/cli/bench_machine.h"
+#include "base/counted.h"
 #include "base/report/transfer.h"
 #include "base/text.h"
 #include "model/replay/hand_over.h"
@@ -40,9 +41,8 @@ Result<int> bench_tier(const BenchSpec& spec) {
   }
   if (spec.json != "-") {
     for (const std::string& fault : spec.faults) fmt::print("# fault {}\n", fault);
-    fmt::print("# {} (simulated), {} rank{} {} {}{}{}\n", r.machine, r.ranks, r.ranks == 1 ? "" : "s",
-               way.write ? "to" : "from", r.from, r.stack.empty() ? "" : " by " + r.stack,
-               way.bounce ? " through the host's memory" : "");
+    fmt::print("# {} (simulated), {} {} {}{}{}\n", r.machine, counted(r.ranks, "rank"), way.write ? "to" : "from",
+               r.from, r.stack.empty() ? "" : " by " + r.stack, way.bounce ? " through the host's memory" : "");
     fmt::print("# {:>12} {:>14} {:>12} {:>9}  {}\n", "a rank (B)", "all (B)", "time (us)", "GB/s", "bound by");
     for (const auto& row : r.rows)
       fmt::print("{:>14} {:>14} {:>12.1f} {:>9.1f}  {}\n", row.rank_bytes, r.bytes(row), row.time.us(),

@@ -1,4 +1,5 @@
 #include "apps/cli/commands.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "exec/recorder/timeline.h"
 
@@ -53,7 +54,7 @@ void print(const recorder::Timeline& timeline) {
   const RankTimes* before = nullptr;
   for (const RankTimes& times : timeline.ranks) {
     if (before == nullptr || before->job != times.job || before->communicator != times.communicator)
-      fmt::print("job {}, communicator {}, {} ranks\n", times.job, times.communicator, times.ranks);
+      fmt::print("job {}, communicator {}, {}\n", times.job, times.communicator, counted(times.ranks, "rank"));
     before = &times;
     fmt::print("  rank {:<4} {:>8} calls in {:>9}, waiting {:>9}", times.rank, times.calls, time_of(times.in_calls),
                time_of(times.waiting));

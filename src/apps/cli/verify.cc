@@ -10,6 +10,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/schedule_source.h"
+#include "base/counted.h"
 
 namespace weft::cli {
 namespace {
@@ -73,9 +74,9 @@ void print(const Spec& spec, const schedule::Document& d, const schedule::Proof&
     return;
   }
   const char* place = d.in_place && d.out_of_place ? ", in place and not" : d.in_place ? ", in place" : "";
-  fmt::print("proved: {} by {} on {} ranks{}: {} steps, {} messages, {} remote accesses\n",
-             schedule::name(shape.collective), d.name, shape.ranks, place, proof.steps, proof.messages,
-             proof.remote_accesses);
+  fmt::print("proved: {} by {} on {}{}: {}, {}, {}\n", schedule::name(shape.collective), d.name,
+             counted(shape.ranks, "rank"), place, counted(proof.steps, "step"), counted(proof.messages, "message"),
+             counted(proof.remote_accesses, "remote access"));
 }
 
 Result<schedule::Document> load(const Spec& spec) {

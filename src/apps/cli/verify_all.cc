@@ -2,6 +2,7 @@
 
 #include "apps/cli/schedule_source.h"
 #include "apps/cli/verify.h"
+#include "base/counted.h"
 #include "plan/collectives/registry.h"
 #include "plan/schedule/verify/verify.h"
 
@@ -81,8 +82,9 @@ Result<int> verify_all(const std::string& ranks, const std::string& json_file) {
   }
   if (json_file != "-") {
     if (total.counterexample.empty())
-      fmt::print("proved: {} schedules of {} algorithms on {} to {} ranks, {} steps\n", total.schedules,
-                 collectives::algorithms().size(), range.first, range.last, total.steps);
+      fmt::print("proved: {} of {} on {} to {}, {}\n", counted(total.schedules, "schedule"),
+                 counted(collectives::algorithms().size(), "algorithm"), range.first, counted(range.last, "rank"),
+                 counted(total.steps, "step"));
     else
       fmt::print("counterexample: {}\n", total.counterexample);
   }

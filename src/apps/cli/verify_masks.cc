@@ -3,6 +3,7 @@
 
 #include "apps/cli/schedule_source.h"
 #include "apps/cli/verify.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "plan/collectives/registry.h"
 #include "plan/schedule/verify/verify.h"
@@ -82,9 +83,9 @@ std::string prove_class(const schedule::Algorithm& a, const Class& c, Tally& tal
         const auto proof =
             schedule::verify(schedule::write_out(a, context), {.in_place = in_place, .in_order = a.in_order});
         if (!proof.ok())
-          return fmt::format("{} by {} on {} active ranks, {} by node, root {}{}{}: {}", schedule::name(a.collective),
-                             a.name, c.ranks(), fmt::join(c.counts, "+"), context.root, staged ? ", staged" : "",
-                             in_place ? ", in place" : "", proof.counterexample->text);
+          return fmt::format("{} by {} on {}, {} by node, root {}{}{}: {}", schedule::name(a.collective), a.name,
+                             counted(c.ranks(), "active rank"), fmt::join(c.counts, "+"), context.root,
+                             staged ? ", staged" : "", in_place ? ", in place" : "", proof.counterexample->text);
         ++tally.schedules;
         tally.steps += proof.steps;
       }
@@ -101,7 +102,8 @@ Result<std::vector<Class>> classes_of(const std::string& active, Rank ranks, Ran
     return classes;
   }
   if (ranks > kMostOfAllMasks)
-    return bad_input("--active all: {} ranks have 2^{} masks; up to {} ranks", ranks, ranks, kMostOfAllMasks);
+    return bad_input("--active all: {} have 2^{}; up to {}", counted(ranks, "rank"), counted(ranks, "mask"),
+                     counted(kMostOfAllMasks, "rank"));
   std::set<decltype(Class().key())> known;
   for (std::uint32_t bits = 1; bits < 1U << ranks; ++bits, ++masks) {
     Mask mask(static_cast<std::size_t>(ranks));
@@ -125,7 +127,7 @@ Result<int> verify_masks(const ScheduleSource& source, Rank ranks, const std::st
   if (ranks < 1 || ranks > kMostRanks) return bad_input("--ranks {} is outside 1 … {}", ranks, kMostRanks);
   const auto per_node = static_cast<Rank>(source.per_node > 0 ? source.per_node : ranks);
   if (source.per_node < 0 || ranks % per_node != 0)
-    return bad_input("--per-node {} does not divide {} ranks", source.per_node, ranks);
+    return bad_input("--per-node {} does not divide {}", source.per_node, counted(ranks, "rank"));
   std::int64_t masks = 0;
   WEFT_TRY(const auto classes, classes_of(active, ranks, per_node, masks));
   Tally tally;
@@ -139,9 +141,9 @@ Result<int> verify_masks(const ScheduleSource& source, Rank ranks, const std::st
   }
   if (json_file != "-") {
     if (counterexample.empty())
-      fmt::print(
-          "proved: {} on {} masks of {} ranks, {} a node, in {} classes: {} algorithms, {} schedules, {} steps\n",
-          schedule::name(collective), masks, ranks, per_node, classes.size(), algorithms, tally.schedules, tally.steps);
+      fmt::print("proved: {} on {} of {}, {} a node, in {} classes: {}, {}, {}\n", schedule::name(collective),
+                 counted(masks, "mask"), counted(ranks, "rank"), per_node, classes.size(),
+                 counted(algorithms, "algorithm"), counted(tally.schedules, "schedule"), counted(tally.steps, "step"));
     else
       fmt::print("counterexample: {}\n", counterexample);
   }

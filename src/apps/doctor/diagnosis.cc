@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::doctor {
@@ -154,7 +155,7 @@ std::string ranks_in_words(const DoctorFinding& f) {
   if (!f.peer.empty()) return fmt::format(", peer {}", f.peer);
   if (f.ranks.empty()) return "";
   const bool all = f.ranks.size() <= kMostNamed;
-  return fmt::format(", rank{} {}{}", f.ranks.size() == 1 ? "" : "s",
+  return fmt::format(", {} {}{}", plural(f.ranks.size(), "rank"),
                      fmt::join(std::span(f.ranks).first(std::min(kMostNamed, f.ranks.size())), " "),
                      all ? "" : fmt::format(" and {} more", f.ranks.size() - kMostNamed));
 }
@@ -214,9 +215,7 @@ std::string verdict_of(const DoctorReport& report) {
   if (!report.roots.empty()) {
     const DoctorFinding& first = report.roots.front();
     const std::string victims =
-        report.victims.empty()
-            ? ""
-            : fmt::format("; victims: {} other rank{}", report.victims.size(), report.victims.size() == 1 ? "" : "s");
+        report.victims.empty() ? "" : fmt::format("; victims: {}", counted(report.victims.size(), "other rank"));
     return fmt::format("{} ({}{}{}){}", first.finding, first.confidence, ranks_in_words(first), parts_in_words(first),
                        victims);
   }

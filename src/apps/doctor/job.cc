@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
+
 namespace weft::doctor {
 namespace {
 
@@ -141,7 +143,7 @@ std::string Job::missing() const {
     if (!seen.contains(rank)) absent.push_back(rank);
   if (absent.empty() || absent.size() > kMostRanksNamed || 2 * absent.size() > static_cast<std::size_t>(most))
     return "";
-  return fmt::format("no line is of rank{} {}", absent.size() == 1 ? "" : "s", fmt::join(absent, " "));
+  return fmt::format("no line is of {} {}", plural(absent.size(), "rank"), fmt::join(absent, " "));
 }
 
 // The processes that say another value than most.

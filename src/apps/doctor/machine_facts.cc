@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/counted.h"
 #include "machine/catalog/catalog.h"
 #include "machine/findings.h"
 #include "machine/import/machine_file.h"
@@ -216,8 +217,8 @@ std::vector<MachineFact> of_peers(std::string_view text) {
     const std::size_t all = of.size();
     of.resize(std::min(all, kMostNamed));
     found.push_back({"T09",
-                     fmt::format("weft: topology: {} pair{} of GPUs without peer access, {}: {}{}", all,
-                                 all == 1 ? "" : "s", why, fmt::join(of, ", "), all > kMostNamed ? ", …" : ""),
+                     fmt::format("weft: topology: {} of GPUs without peer access, {}: {}{}", counted(all, "pair"), why,
+                                 fmt::join(of, ", "), all > kMostNamed ? ", …" : ""),
                      lines[why]});
   }
   return found;
@@ -239,7 +240,7 @@ std::vector<MachineFact> judge(const Topology& machine) { return Judge(machine).
 std::string devices_of(const Topology& machine) {
   const auto several = [&](DeviceKind kind, std::string_view what) {
     const std::size_t count = machine.devices_of(kind).size();
-    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+    return counted(static_cast<std::int64_t>(count), what);
   };
   return several(DeviceKind::kGpu, "GPU") + ", " + several(DeviceKind::kNic, "NIC");
 }

@@ -13,6 +13,7 @@
 
 #include "apps/doctor/diagnosis.h"
 #include "apps/doctor/hardware.h"
+#include "base/counted.h"
 
 namespace weft::doctor {
 namespace {
@@ -68,8 +69,7 @@ class Examination {
       r.verdict = fmt::format("{} on this machine will stop jobs",
                               r.roots.size() == 1 ? r.roots[0].finding : fmt::format("{} settings", r.roots.size()));
     else if (!r.slow.empty())
-      r.verdict = fmt::format("This machine works; {} setting{} may slow jobs down", r.slow.size(),
-                              r.slow.size() == 1 ? "" : "s");
+      r.verdict = fmt::format("This machine works; {} may slow jobs down", counted(r.slow.size(), "setting"));
     else
       r.verdict = fmt::format("Nothing found on this machine in {} probes", r.lines);
     return std::move(r);

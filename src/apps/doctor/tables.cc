@@ -8,6 +8,7 @@
 #include "apps/doctor/cells.h"
 #include "apps/doctor/line.h"
 #include "apps/doctor/tables_json.h"
+#include "base/counted.h"
 
 namespace weft::doctor {
 namespace {
@@ -264,9 +265,9 @@ class TableReader {
     if (twice_.empty()) return;
     const auto runs = 1 + std::ranges::count(twice_, twice_.front());
     table_.refused = fmt::format(
-        "{} runs of {} rank{} each that never talked to each other: rank {} is listed {} times; build nccl-tests with "
-        "MPI=1, or judge each run alone",
-        runs, table_.listed.size(), table_.listed.size() == 1 ? "" : "s", twice_.front(), runs);
+        "{} runs of {} each that never talked to each other: rank {} is listed {} times; build nccl-tests with MPI=1, "
+        "or judge each run alone",
+        runs, counted(table_.listed.size(), "rank"), twice_.front(), runs);
   }
 
   PerfTable table_;

@@ -7,6 +7,7 @@
 #include "apps/explore/generations.h"
 #include "apps/explore/json_words.h"
 #include "apps/explore/own_table.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "plan/collectives/registry.h"
 #include "plan/cost/shipped.h"
@@ -81,7 +82,8 @@ Result<Understood> understand(const Words& words, const std::string& calibration
   WEFT_TRY(const Bytes bytes, parse_message("--bytes", words.bytes));
   WEFT_TRY(cost::MachineView machine, modelled_machine(words.on, calibration, reader));
   WEFT_TRY(const Rank ranks, cost::ranks_on(machine, words.on, words.ranks));
-  if (words.root < 0 || words.root >= ranks) return bad_input("--root {} is not one of {} ranks", words.root, ranks);
+  if (words.root < 0 || words.root >= ranks)
+    return bad_input("--root {} is not one of {}", words.root, counted(ranks, "rank"));
   schedule::Task task = schedule::task_of(collective, ranks, machine.ranks_per_node(ranks), bytes, type);
   task.root = static_cast<Rank>(words.root);
   return Understood{std::move(machine),

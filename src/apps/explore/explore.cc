@@ -9,6 +9,7 @@
 #include "apps/explore/bandwidth.h"
 #include "apps/explore/machine_tables.h"
 #include "apps/explore/stepper.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "model/accuracy/measured.h"
 #include "model/predict/predict.h"
@@ -163,8 +164,8 @@ Result<Estimated> estimate(const cost::MachineView& whole, const Question& q) {
                                       choice.plan.algorithm->name, protocol::traits(choice.plan.protocol).name)};
   if (!q.faults.empty()) {
     WEFT_TRY(const tune::Candidate healthy, tune::choose(whole, question_of(whole, q, q.task)));
-    e.sentence += fmt::format(", {:.2f} times the {} without the fault{}", time / healthy.estimate.total,
-                              format_duration(healthy.estimate.total), q.faults.size() == 1 ? "" : "s");
+    e.sentence += fmt::format(", {:.2f} times the {} without the {}", time / healthy.estimate.total,
+                              format_duration(healthy.estimate.total), plural(q.faults.size(), "fault"));
   }
   e.sentence += "; the simulation follows …";
   return e;
@@ -199,10 +200,10 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
   e.busbw_GBps = bus_bandwidth(bytes, outcome.time, task);
   const std::string_view protocol = protocol::traits(choice.plan.protocol).name;
   e.protocol = protocol;
-  e.question = fmt::format("{} of {} on {} ranks of {}", e.collective, format_bytes(bytes), task.ranks, q.machine);
-  e.answer = fmt::format("{} by {}, {}, {} channel{}; {}.", format_duration(outcome.time), e.algorithm, protocol,
-                         choice.plan.channels, choice.plan.channels == 1 ? "" : "s",
-                         cost::share_of_least(limit, task, outcome.time));
+  e.question =
+      fmt::format("{} of {} on {} of {}", e.collective, format_bytes(bytes), counted(task.ranks, "rank"), q.machine);
+  e.answer = fmt::format("{} by {}, {}, {}; {}.", format_duration(outcome.time), e.algorithm, protocol,
+                         counted(choice.plan.channels, "channel"), cost::share_of_least(limit, task, outcome.time));
   e.command =
       fmt::format("weft bench {} --on {} --ranks {} --min {} --max {} --algo {} --proto {} --channels {}", e.collective,
                   q.machine, task.ranks, bytes, bytes, e.algorithm, protocol, choice.plan.channels);
@@ -213,8 +214,8 @@ Result<Explorer> answer(const cost::MachineView& whole, const Question& q) {
     e.healthy_us = healthy.outcome.time.us();
     e.slowdown = outcome.time / healthy.outcome.time;
     e.question += fmt::format(" with {}", fmt::join(q.faults, ", "));
-    e.answer += fmt::format(" That is {:.2f} times the {} without the fault{}.", *e.slowdown,
-                            format_duration(healthy.outcome.time), q.faults.size() == 1 ? "" : "s");
+    e.answer += fmt::format(" That is {:.2f} times the {} without the {}.", *e.slowdown,
+                            format_duration(healthy.outcome.time), plural(q.faults.size(), "fault"));
     for (const std::string& fault : q.faults) e.command += fmt::format(" --fault {}", fault);
   }
   describe(whole, machine, e);
@@ -258,7 +259,7 @@ Result<Explorer> wrong_answer(const cost::MachineView& machine, const Question& 
   e.bytes = q.task.elements * q.task.element_bytes;
   describe(machine, machine, e);
   play_wrong(document, q.algorithm, e);
-  e.question = fmt::format("Is {} a schedule of {} on {} ranks?", q.algorithm, e.collective, e.ranks);
+  e.question = fmt::format("Is {} a schedule of {} on {}?", q.algorithm, e.collective, counted(e.ranks, "rank"));
   e.answer = fmt::format("No: {}.", e.wrong ? e.wrong->text : e.verdict);
   e.command = fmt::format("weft verify {}", q.algorithm);
   return e;
@@ -290,10 +291,10 @@ Result<std::string> judge(const cost::MachineView& whole, const Question& q, std
   if (close == guesses.size())
     return fmt::format("Every size of your guess is within a factor of 1.5 of the prediction.");
   return fmt::format(
-      "{} of {} sizes {} within a factor of 1.5 of the prediction. Farthest off is {}: you guessed {:.3g} GB/s, the "
-      "cost model says {:.3g}, {:.2g} times {}.",
-      close, guesses.size(), close == 1 ? "is" : "are", format_bytes(worst->bytes), worst->busbw_GBps, wanted,
-      std::exp(farthest), worst->busbw_GBps > wanted ? "less" : "more");
+      "{} of {} {} within a factor of 1.5 of the prediction. Farthest off is {}: you guessed {:.3g} GB/s, the cost "
+      "model says {:.3g}, {:.2g} times {}.",
+      close, counted(guesses.size(), "size"), close == 1 ? "is" : "are", format_bytes(worst->bytes), worst->busbw_GBps,
+      wanted, std::exp(farthest), worst->busbw_GBps > wanted ? "less" : "more");
 }
 
 }  // namespace weft::explore

@@ -5,6 +5,7 @@
 
 #include "apps/explore/explore.h"
 #include "apps/explore/watch.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "plan/schedule/schedule.h"
 #include "plan/schedule/verify/verify.h"
@@ -52,25 +53,26 @@ struct Seen {
 Status follow(const cost::MachineView& machine, const sim::Disturbances& disturbances, const schedule::Task& task,
               schedule::Plan plan, schedule::ChunkId chunk, Explorer& e) {
   if (task.ranks > kMostFollowedRanks) {
-    leave_out(fmt::format("The stepper follows a chunk through at most {} ranks; here are {}", kMostFollowedRanks,
-                          task.ranks),
+    leave_out(fmt::format("The stepper follows a chunk through at most {}; here are {}",
+                          counted(kMostFollowedRanks, "rank"), task.ranks),
               e);
     return {};
   }
   const int channels = std::exchange(plan.channels, 1);
   const schedule::RankContext context = schedule::context_of(task, plan);
   const schedule::ChunkId chunks = plan.algorithm->chunks_for(context);
-  if (chunk >= chunks) return bad_input("--chunk {}: {} has {} chunks here", chunk, plan.algorithm->name, chunks);
+  if (chunk >= chunks)
+    return bad_input("--chunk {}: {} has {} here", chunk, plan.algorithm->name, counted(chunks, "chunk"));
   if (2 * chunks * task.ranks > kMostCells) {
-    leave_out(fmt::format("{} has {} chunks on {} ranks, more than can be verified in a page", plan.algorithm->name,
-                          chunks, task.ranks),
+    leave_out(fmt::format("{} has {} on {}, more than can be verified in a page", plan.algorithm->name,
+                          counted(chunks, "chunk"), counted(task.ranks, "rank")),
               e);
     return {};
   }
   const schedule::Schedule schedule = schedule::write_out(*plan.algorithm, context);
   if (const std::size_t moves = moves_of(schedule); moves > kMostVerified) {
-    leave_out(fmt::format("{} has {} moves on {} ranks, more than can be verified in a page", plan.algorithm->name,
-                          moves, task.ranks),
+    leave_out(fmt::format("{} has {} moves on {}, more than can be verified in a page", plan.algorithm->name, moves,
+                          counted(task.ranks, "rank")),
               e);
     return {};
   }
@@ -111,25 +113,25 @@ Status follow(const cost::MachineView& machine, const sim::Disturbances& disturb
       e.moves[i].end_us = static_cast<double>(seen[i].depth);
   std::ranges::stable_sort(e.moves, {}, &Explorer::Move::begin_us);
 
-  e.verdict = proof.ok()
-                  ? fmt::format("Proved whole: {} steps, {} messages, {} remote accesses. Chunk {} of {} is shown.",
-                                proof.steps, proof.messages, proof.remote_accesses, followed, e.chunks)
-                  : "Counterexample: " + proof.counterexample->text + ".";
+  e.verdict = proof.ok() ? fmt::format("Proved whole: {}, {}, {}. Chunk {} of {} is shown.",
+                                       counted(proof.steps, "step"), counted(proof.messages, "message"),
+                                       counted(proof.remote_accesses, "remote access"), followed, e.chunks)
+                         : "Counterexample: " + proof.counterexample->text + ".";
   if (channels > 1 && e.timed)
-    e.verdict += fmt::format(" One channel is shown, which alone takes {}; the answer's {} channels share the message.",
-                             format_duration(Duration::microseconds(e.total_us)), channels);
+    e.verdict += fmt::format(" One channel is shown, which alone takes {}; the answer's {} share the message.",
+                             format_duration(Duration::microseconds(e.total_us)), counted(channels, "channel"));
   if (!e.timed) e.verdict += " Times are steps of the longest chain, not microseconds.";
   const Rank given = all, taken = count(e.ends);
   e.begins_said = given == 1
                       ? fmt::format("Before the first step chunk {} is rank {}'s alone.", followed, e.starts[0].first)
-                      : fmt::format("Before the first step each of {} ranks holds its own contribution to chunk {}.",
-                                    given, followed);
+                      : fmt::format("Before the first step each of {} holds its own contribution to chunk {}.",
+                                    counted(given, "rank"), followed);
   e.ended_said = fmt::format(
       "The last frame is the postcondition: {} hold{} chunk {} whole, with {}.",
-      taken == 1 ? fmt::format("rank {}", e.ends[0].first) : fmt::format("all {} ranks that take it", taken),
+      taken == 1 ? fmt::format("rank {}", e.ends[0].first) : fmt::format("all {} that take it", counted(taken, "rank")),
       taken == 1 ? "s" : "", followed,
       given == 1 ? fmt::format("the contribution of rank {}", e.starts[0].first)
-                 : fmt::format("the contributions of all {} ranks", given));
+                 : fmt::format("the contributions of all {}", counted(given, "rank")));
   return {};
 }
 

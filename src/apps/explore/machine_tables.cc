@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/embedded.h"
 #include "base/text.h"
 #include "machine/catalog/origin.h"
@@ -42,8 +43,8 @@ std::string link_sentence(const Explorer::Link& l) {
 std::string path_sentence(const Explorer::Path& p) {
   if (p.type.empty())
     return fmt::format("{} to {}: no path is left; it had {:.3g} GB/s.", p.from, p.to, p.healthy_GBps.value_or(0));
-  return fmt::format("{} to {}: {}, {} GB/s each way, {:.4g} ns in {} hop{}; the slowest is {}.", p.from, p.to, p.type,
-                     changed(p.GBps, p.healthy_GBps.value_or(p.GBps)), p.latency_ns, p.hops, p.hops == 1 ? "" : "s",
+  return fmt::format("{} to {}: {}, {} GB/s each way, {:.4g} ns in {}; the slowest is {}.", p.from, p.to, p.type,
+                     changed(p.GBps, p.healthy_GBps.value_or(p.GBps)), p.latency_ns, counted(p.hops, "hop"),
                      p.bottleneck);
 }
 
@@ -139,10 +140,6 @@ Explorer::Path path_between(const cost::MachineView& machine, const Ids& ids, co
   return found;
 }
 
-std::string plural(const std::string& word, std::int64_t count) {
-  return count == 1 ? word : word == "leaf" ? "leaves" : word + "s";
-}
-
 // The rate of all links of a node, each way.
 double rate_of_node(const topology::Topology& t, std::int32_t node) {
   double rate = 0;
@@ -171,14 +168,14 @@ std::vector<std::int32_t> odd_nodes(const topology::Topology& t) {
 Explorer::Map map_of(const topology::Topology& whole, const topology::Topology& left) {
   Explorer::Map map{.levels = {}, .odd = odd_nodes(left), .node_svg = topology::node_svg(whole), .said = {}};
   const auto ends = static_cast<std::int64_t>(whole.endpoints().size());
-  map.said = fmt::format("{} GPU{}", ends, ends == 1 ? "" : "s");
+  map.said = fmt::format("{}", counted(ends, "GPU"));
   const auto levels = topology::map_levels(whole);
   for (auto l = levels.rbegin(); l != levels.rend(); ++l) {
     const auto [least, most] = std::ranges::minmax(l->sizes);
     const std::string sizes = least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most);
     const std::string below = l + 1 == levels.rend() ? std::string("GPU") : (l + 1)->word;
-    if (l == levels.rbegin()) map.said += fmt::format(": {} {}", l->count, plural(l->word, l->count));
-    map.said += fmt::format(" of {} {}", sizes, plural(below, most));
+    if (l == levels.rbegin()) map.said += fmt::format(": {} {}", l->count, plural(l->count, l->word));
+    map.said += fmt::format(" of {} {}", sizes, plural(most, below));
   }
   map.said += map.odd.empty() ? ", all nodes alike."
                               : fmt::format(", {} node{} unlike the others.", map.odd.size(),
@@ -213,8 +210,8 @@ void describe(const cost::MachineView& whole, const cost::MachineView& left, Exp
     }
     const std::size_t links = t.links_of(id).size();
     e.devices.push_back({t.name_of(id), std::string(topology::name(d.kind)), d.model,
-                         fmt::format("{}: {}{}{}, {} link{}, listed below.", t.name_of(id), topology::name(d.kind),
-                                     d.model.empty() ? "" : " ", d.model, links, links == 1 ? "" : "s")});
+                         fmt::format("{}: {}{}{}, {}, listed below.", t.name_of(id), topology::name(d.kind),
+                                     d.model.empty() ? "" : " ", d.model, counted(links, "link"))});
     if ((d.kind == topology::DeviceKind::kGpu || d.kind == topology::DeviceKind::kNic ||
          d.kind == topology::DeviceKind::kCore) &&
         ends.size() < kMostDevices)
@@ -241,8 +238,8 @@ void describe(const cost::MachineView& whole, const cost::MachineView& left, Exp
                              t.nodes(), left_out);
   e.machine_svg = topology::svg(t);
   if (t.nodes() > 1) e.map = map_of(t, left.topology());
-  e.machine_said = fmt::format("{}: {} device{} and {} links{}; the tables below list each.", t.title, e.devices.size(),
-                               e.devices.size() == 1 ? "" : "s", e.links.size(),
+  e.machine_said = fmt::format("{}: {} and {}{}; the tables below list each.", t.title,
+                               counted(e.devices.size(), "device"), counted(e.links.size(), "link"),
                                t.nodes() > 1 ? fmt::format(" of node 0 of {}", t.nodes()) : std::string());
 }
 

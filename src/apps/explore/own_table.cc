@@ -5,6 +5,7 @@
 
 #include "apps/doctor/tables.h"
 #include "apps/explore/bandwidth.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "model/accuracy/predict.h"
 
@@ -19,7 +20,7 @@ Result<OwnTable> own_table(const cost::MachineView& machine, const Question& q, 
   if (!read.collective.empty() && read.collective != asked)
     return bad_input("the table is of {}, the question of {}", shown(read.collective), asked);
   if (read.ranks > q.task.ranks)
-    return bad_input("the table is of {} ranks, the question of {}", read.ranks, q.task.ranks);
+    return bad_input("the table is of {}, the question of {}", counted(read.ranks, "rank"), q.task.ranks);
   const Rank ranks = read.ranks > 0 ? static_cast<Rank>(read.ranks) : q.task.ranks;
   const accuracy::Table table{.name = "the table",
                               .machine = q.machine,

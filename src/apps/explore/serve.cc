@@ -8,6 +8,7 @@
 #include "apps/explore/ask.h"
 #include "apps/explore/json_words.h"
 #include "apps/serving/lanes.h"
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::explore {
@@ -180,16 +181,16 @@ Result<json> frontier(const serving::Words& asked) {
   for (const auto& row : report.rows) rows.push_back(words_with(words, row));
   for (const auto& row : report.frontier) line.push_back(words_with(words, row));
   const auto holds = std::ranges::count_if(report.rows, [](const auto& r) { return r.fits; });
-  return json{
-      {"schema", "weft.explorer.frontier/1"},
-      {"answer", fmt::format("{} points of {} plans were tried; {} plans hold the goal. The line joins points that no "
-                             "other beats in output tokens/s per GPU and per user.{}",
-                             report.tried, report.rows.size(), holds,
-                             asked.faults.empty() ? "" : " All are of the machine without its faults.")},
-      {"command", serve_command_of(words) + " --best"},
-      {"report", to_json(report)},
-      {"row_words", rows},
-      {"frontier_words", line}};
+  return json{{"schema", "weft.explorer.frontier/1"},
+              {"answer",
+               fmt::format("{} of {} were tried; {} hold the goal. The line joins points that no other beats in output "
+                           "tokens/s per GPU and per user.{}",
+                           counted(report.tried, "point"), counted(report.rows.size(), "plan"), counted(holds, "plan"),
+                           asked.faults.empty() ? "" : " All are of the machine without its faults.")},
+              {"command", serve_command_of(words) + " --best"},
+              {"report", to_json(report)},
+              {"row_words", rows},
+              {"frontier_words", line}};
 }
 
 }  // namespace weft::explore

@@ -9,6 +9,7 @@
 #include "apps/explore/explore.h"
 #include "apps/explore/follow.h"
 #include "apps/explore/watch.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "plan/schedule/collective.h"
 #include "plan/schedule/schedule.h"
@@ -68,16 +69,17 @@ Status play(const cost::MachineView& machine, const sim::Disturbances& disturban
   }
   const schedule::Proof proof = watch(schedule, plan.algorithm->slots, e);
   e.proved = proof.ok();
-  e.verdict = proof.ok() ? fmt::format("Proved: {} steps, {} messages, {} remote accesses.", proof.steps,
-                                       proof.messages, proof.remote_accesses)
-                         : "Counterexample: " + proof.counterexample->text + ".";
+  e.verdict = proof.ok()
+                  ? fmt::format("Proved: {}, {}, {}.", counted(proof.steps, "step"), counted(proof.messages, "message"),
+                                counted(proof.remote_accesses, "remote access"))
+                  : "Counterexample: " + proof.counterexample->text + ".";
   e.chunks = schedule.shape.chunks;
   WEFT_TRY(const Times times,
            times_of(machine, disturbances, task, plan, false, std::numeric_limits<double>::infinity()));
   e.total_us = times.total;
   if (channels > 1)
-    e.verdict += fmt::format(" One channel is shown, which alone takes {}; the answer's {} channels share the message.",
-                             format_duration(Duration::microseconds(e.total_us)), channels);
+    e.verdict += fmt::format(" One channel is shown, which alone takes {}; the answer's {} share the message.",
+                             format_duration(Duration::microseconds(e.total_us)), counted(channels, "channel"));
   // Moves of a strand and the operations that carry them are in the same order.
   std::map<std::pair<Rank, int>, std::vector<std::size_t>> by_strand;
   for (std::size_t i = 0; i < e.moves.size(); ++i) by_strand[{e.moves[i].rank, e.moves[i].lane}].push_back(i);

@@ -5,6 +5,7 @@
 #include "apps/explore/ask.h"
 #include "apps/explore/json_words.h"
 #include "apps/training/best.h"
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::explore {
@@ -27,8 +28,8 @@ std::string command_of(const training::Model& model, const training::Words& word
 }
 
 std::string question_of(const training::Model& model, const training::Words& words, const training::Plan& plan) {
-  std::string text = fmt::format("How long is a training step of {} on {}, {} sequences of {} tokens", model.name,
-                                 words.on, plan.global_batch, plan.seq);
+  std::string text = fmt::format("How long is a training step of {} on {}, {} of {} tokens", model.name, words.on,
+                                 counted(plan.global_batch, "sequence"), plan.seq);
   if (!words.faults.empty()) text += fmt::format(", with {}", fmt::join(words.faults, ", "));
   return text + "?";
 }
@@ -110,22 +111,22 @@ Result<json> train(const training::Words& words) {
   double until = answer.step.seconds;  // stages that do not wait for each other end one after the other
   for (const double end : answer.step.data_end) until = std::max(until, end + answer.step.parts.optimizer);
   const bool too_many = answer.step.pipeline.pieces.size() > kMostPieces;
-  return json{{"schema", "weft.explorer.train/1"},
-              {"words", words_json(words)},
-              {"phrase", phrase_of(kTrainPhrase)},
-              {"question", question_of(model, words, answer.question.plan)},
-              {"answer", in_a_sentence(answer.report)},
-              {"lanes_said",
-               fmt::format("{} Lanes of {} stage{}; the tables below have the numbers.", in_a_sentence(answer.report),
-                           answer.step.data_begin.size(), answer.step.data_begin.size() == 1 ? "" : "s")},
-              {"command", command_of(model, words, answer.question.plan)},
-              {"report", to_json(answer.report)},
-              {"lanes", lanes_of(answer.step)},
-              {"seq", answer.question.plan.seq},
-              {"until_s", until},
-              {"left_out", too_many ? fmt::format("The step has {} passes; lanes show at most {}.",
-                                                  answer.step.pipeline.pieces.size(), kMostPieces)
-                                    : std::string()}};
+  return json{
+      {"schema", "weft.explorer.train/1"},
+      {"words", words_json(words)},
+      {"phrase", phrase_of(kTrainPhrase)},
+      {"question", question_of(model, words, answer.question.plan)},
+      {"answer", in_a_sentence(answer.report)},
+      {"lanes_said", fmt::format("{} Lanes of {}; the tables below have the numbers.", in_a_sentence(answer.report),
+                                 counted(answer.step.data_begin.size(), "stage"))},
+      {"command", command_of(model, words, answer.question.plan)},
+      {"report", to_json(answer.report)},
+      {"lanes", lanes_of(answer.step)},
+      {"seq", answer.question.plan.seq},
+      {"until_s", until},
+      {"left_out", too_many ? fmt::format("The step has {} passes; lanes show at most {}.",
+                                          answer.step.pipeline.pieces.size(), kMostPieces)
+                            : std::string()}};
 }
 
 Result<json> plans(const training::Words& words) {
@@ -152,11 +153,12 @@ Result<json> plans(const training::Words& words) {
   }
   return json{
       {"schema", "weft.explorer.plans/1"},
-      {"answer", fmt::format("{} plans were tried: {} fit, {} need too much memory. The first {} are simulated, "
-                             "the others estimated.{}",
-                             found.tried, found.ranked.size(), found.refused.size(),
-                             std::min<std::size_t>(training::kSimulatedPlans, found.ranked.size()),
-                             words.faults.empty() ? "" : " All are plans of the machine without its faults.")},
+      {"answer",
+       fmt::format(
+           "{} were tried: {} fit, {} need too much memory. The first {} are simulated, the others estimated.{}",
+           counted(found.tried, "plan"), found.ranked.size(), found.refused.size(),
+           std::min<std::size_t>(training::kSimulatedPlans, found.ranked.size()),
+           words.faults.empty() ? "" : " All are plans of the machine without its faults.")},
       {"rows", rows}};
 }
 

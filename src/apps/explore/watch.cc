@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "model/simulate/simulate.h"
 #include "plan/schedule/schedule.h"
@@ -38,10 +39,10 @@ std::string sentence(const Explorer::Move& move, Rank holds, Rank all) {
   if (move.to.empty())
     text += fmt::format("writes chunk {} to its own memory", move.chunk);
   else if (move.to.size() > kNamed)
-    text += fmt::format("sends chunk {} to {} ranks", move.chunk, move.to.size());
+    text += fmt::format("sends chunk {} to {}", move.chunk, counted(move.to.size(), "rank"));
   else
-    text += fmt::format("sends chunk {} to rank{} {}", move.chunk, move.to.size() == 1 ? "" : "s",
-                        fmt::join(move.to, ", "));
+    text +=
+        fmt::format("sends chunk {} to {} {}", move.chunk, plural(move.to.size(), "rank"), fmt::join(move.to, ", "));
   if (!move.to.empty() && move.keeps) text += " and keeps it";
   return text + fmt::format("; it holds {}.", holds == all && all > 1 ? fmt::format("all {} contributions", all)
                                               : holds == 1            ? "one contribution"

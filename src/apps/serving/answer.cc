@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apps/serving/faults.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "move/kv/replay.h"
 
@@ -81,7 +82,7 @@ Status read_limits(const Words& words, Question& q) {
   }
   if (words.batch_sequences > 0) {
     q.engine.most_sequences = words.batch_sequences;
-    q.limits += fmt::format(", {} sequences at most", words.batch_sequences);
+    q.limits += fmt::format(", {} at most", counted(words.batch_sequences, "sequence"));
   }
   if (words.memory_share > 0) q.engine.memory_share = words.memory_share;
   return {};
@@ -120,8 +121,8 @@ Status check_load(const Words& words) {
 }  // namespace
 
 std::string describe(const Load& load) {
-  if (!load.trace.empty()) return fmt::format("a trace of {} requests", load.trace.size());
-  return load.concurrency > 0 ? fmt::format("{} client{}", load.concurrency, load.concurrency == 1 ? "" : "s")
+  if (!load.trace.empty()) return fmt::format("a trace of {}", counted(load.trace.size(), "request"));
+  return load.concurrency > 0 ? fmt::format("{}", counted(load.concurrency, "client"))
                               : fmt::format("{:.4g} requests/s", load.rate);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apps/serving/best_search.h"
+#include "base/counted.h"
 
 namespace weft::serving {
 namespace {
@@ -127,7 +128,7 @@ class Comparison {
     if (!fits_) {
       if (!found_.lost.empty()) return bad_input("{}", found_.lost.back().reason);
       WEFT_CHECK(check_plan(asked_.shape, asked_.plan));
-      return bad_input("no plan divides {} on {} GPUs", asked_.shape.name, place_.gpus());
+      return bad_input("no plan divides {} on {}", asked_.shape.name, counted(place_.gpus(), "GPU"));
     }
     sort();
     for (std::size_t i = 1; i < found_.ranked.size(); ++i)

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "apps/serving/files.h"
+#include "base/counted.h"
 #include "machine/machine.h"
 #include "plan/cost/shipped.h"
 
@@ -296,7 +297,7 @@ Result<ServingComparison> compare_serving(std::string_view file, std::string_vie
                   .backend = row["backend"],
                   .mode = row["mode"].empty() ? "agg" : row["mode"]};
     if (lines[l].size() != columns.size()) {
-      r.reason = fmt::format("{} cells, but {} columns", lines[l].size(), columns.size());
+      r.reason = fmt::format("{}, but {}", counted(lines[l].size(), "cell"), counted(columns.size(), "column"));
       found.rows.push_back(std::move(r));
       continue;
     }
@@ -339,7 +340,7 @@ std::string predictions_csv(const ServingComparison& comparison) {
 }
 
 std::string in_words(const ServingComparison& comparison) {
-  std::string text = fmt::format("{} of {} rows answered.\n", comparison.answered(), comparison.rows.size());
+  std::string text = fmt::format("{} of {} answered.\n", comparison.answered(), counted(comparison.rows.size(), "row"));
   if (!comparison.not_read.empty())
     text += fmt::format("Columns that are not read: {}.\n", fmt::join(comparison.not_read, ", "));
   text += fmt::format("\n{:<28} {:>5} {:>8}  {:>26}  {:>26}\n", "rows of", "rows", "answered",

@@ -6,6 +6,7 @@
 
 #include "apps/serving/stable.h"
 #include "apps/training/trouble.h"
+#include "base/counted.h"
 
 namespace weft::serving {
 namespace {
@@ -90,8 +91,7 @@ Result<Faulted> answer_with_faults(const cost::MachineView& machine, const Quest
   for (const int engine : lost) slowed.engines.erase(engine);
   f.slowed = static_cast<int>(slowed.engines.size());
   if (f.lost == f.engines)
-    return bad_input("--fault {}: none of {} engine{} is left", fmt::join(faults, " "), f.engines,
-                     f.engines == 1 ? "" : "s");
+    return bad_input("--fault {}: none of {} is left", fmt::join(faults, " "), counted(f.engines, "engine"));
   Question q = asked;
   q.replicas = f.engines - f.lost;
   WEFT_TRY(f.left, answer(place, q));

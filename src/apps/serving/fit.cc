@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/serving/files.h"
+#include "base/counted.h"
 
 namespace weft::serving {
 namespace {
@@ -64,7 +65,7 @@ Result<Fitting> fit_model(Place& place, const Question& asked, std::int64_t cont
     return bad_input("--context {}: the context of {} has {} tokens (max_position_embeddings)", context, q.shape.name,
                      q.shape.longest);
   if (q.plan.gpus() > place.gpus())
-    return bad_input("the plan needs {} GPUs, the machine has {}", q.plan.gpus(), place.gpus());
+    return bad_input("the plan needs {}, the machine has {}", counted(q.plan.gpus(), "GPU"), place.gpus());
   WEFT_TRY(const kernels::Kernels* kernels, place.kernels(q.engine));
   WEFT_CHECK(check_card(q.engine, *kernels));
   WEFT_TRY(const Types types, types_of(q.shape, q.plan, q.engine, *kernels));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/serving/lanes.h"
+#include "base/counted.h"
 #include "machine/render/axis.h"
 #include "machine/render/svg_canvas.h"
 
@@ -149,8 +150,8 @@ std::string run_svg(const Run& run, const report::ServeReport& report) { return 
 std::string frontier_svg(const report::ServeReport& report) {
   SvgCanvas canvas;
   heading(canvas, fmt::format("{} by {} on {}: every plan and load", report.model, report.engine, report.machine),
-          fmt::format("{} points tried; {} input and {} output tokens; the line: no other point has more of both",
-                      report.tried, report.input, report.output));
+          fmt::format("{} tried; {} input and {} output tokens; the line: no other point has more of both",
+                      counted(report.tried, "point"), report.input, report.output));
   double user = 1, gpu = 1;
   for (const auto* rows : {&report.rows, &report.frontier})
     for (const report::ServeRow& r : *rows)

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/serving/files.h"
+#include "base/counted.h"
 
 namespace weft::serving {
 namespace {
@@ -241,13 +242,15 @@ Status check_plan(const Shape& shape, const Plan& plan) {
   if (kv > 0 && kv % plan.tp != 0 && plan.tp % kv != 0)
     return bad_input("--tp {}: the {} heads of keys and values of {} cannot be spread evenly over it", plan.tp, kv,
                      shape.name);
-  if (plan.pp > shape.layers()) return bad_input("--pp {}: {} has {} layers", plan.pp, shape.name, shape.layers());
+  if (plan.pp > shape.layers())
+    return bad_input("--pp {}: {} has {}", plan.pp, shape.name, counted(shape.layers(), "layer"));
   if (plan.ep > 1 && !shape.experts()) return bad_input("--ep {}: {} has no experts", plan.ep, shape.name);
   if (plan.stage() % plan.ep != 0)
-    return bad_input("--ep {}: does not divide the {} GPUs of a stage (tp x dp-attention)", plan.ep, plan.stage());
+    return bad_input("--ep {}: does not divide the {} of a stage (tp x dp-attention)", plan.ep,
+                     counted(plan.stage(), "GPU"));
   for (const LayerKind& k : shape.kinds)
     if (k.experts > 0 && plan.ep > k.experts)
-      return bad_input("--ep {}: {} has {} experts", plan.ep, shape.name, k.experts);
+      return bad_input("--ep {}: {} has {}", plan.ep, shape.name, counted(k.experts, "expert"));
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "apps/serving/stable.h"
+#include "base/counted.h"
 #include "plan/cost/reload.h"
 
 namespace weft::serving {
@@ -316,7 +317,7 @@ Result<Point> answer(Place& place, const Question& asked) {
     WEFT_TRY(q.prefills, matching_prefills(place, q));
   }
   if (q.gpus() > place.gpus())
-    return bad_input("the plan needs {} GPUs ({}{}), the machine has {}", q.gpus(), describe(q.plan),
+    return bad_input("the plan needs {} ({}{}), the machine has {}", counted(q.gpus(), "GPU"), describe(q.plan),
                      q.plan.dp > 1 ? ": tp x dp-attention of them" : "", place.gpus());
   WEFT_TRY(const Ready decode, prepare(place, q, q.plan));
   const double length = static_cast<double>(q.load.input + q.load.output);

@@ -8,6 +8,7 @@
 #include "apps/training/layout.h"
 #include "apps/training/software.h"
 #include "apps/training/trouble.h"
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::training {
@@ -185,10 +186,11 @@ Status complete(Plan& plan, const Model& model, std::int64_t gpus, const Words& 
   const std::int64_t others = plan.tp * plan.pp * plan.cp;
   if (others <= 0) return bad_input("--tp, --pp and --cp are at least 1");
   if (words.dp == 0 && others > gpus)
-    return bad_input("the plan needs {} GPUs (tp {} x pp {} x cp {}), {} has {}", others, plan.tp, plan.pp, plan.cp,
-                     words.on, gpus);
+    return bad_input("the plan needs {} (tp {} x pp {} x cp {}), {} has {}", counted(others, "GPU"), plan.tp, plan.pp,
+                     plan.cp, words.on, gpus);
   if (words.dp == 0 && gpus % others != 0)
-    return bad_input("{} GPUs of {} do not divide by tp {} x pp {} x cp {}", gpus, words.on, plan.tp, plan.pp, plan.cp);
+    return bad_input("{} of {} do not divide by tp {} x pp {} x cp {}", counted(gpus, "GPU"), words.on, plan.tp,
+                     plan.pp, plan.cp);
   plan.dp = words.dp > 0 ? words.dp : gpus / others;
   return check_plan(model, plan);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/counted.h"
+
 namespace weft::training {
 namespace {
 
@@ -108,8 +110,8 @@ Result<Plans> best_plans(const Model& model, const Plan& base, const Card& card,
                          const std::set<std::string>& fixed) {
   const std::vector<Plan> plans = all_plans(model, base, Choices(base, fixed), traffic.gpus(), traffic.gpus_per_node());
   if (plans.empty())
-    return bad_input("no plan of {} GPUs divides {} with --global-batch {} and --seq {}{}", traffic.gpus(), model.name,
-                     base.global_batch, base.seq,
+    return bad_input("no plan of {} divides {} with --global-batch {} and --seq {}{}", counted(traffic.gpus(), "GPU"),
+                     model.name, base.global_batch, base.seq,
                      fixed.empty() ? "" : fmt::format(" and the given {}", fmt::join(fixed, ", ")));
   Plans result;
   traffic.estimate_only(true);
@@ -134,7 +136,7 @@ Result<Plans> best_plans(const Model& model, const Plan& base, const Card& card,
   std::ranges::stable_sort(result.ranked, {}, by_time);
   std::ranges::stable_sort(result.refused, {}, [](const Ranked& r) { return r.step.peak.total(); });
   if (result.ranked.empty())
-    return bad_input("{} fits in no plan of {} GPUs: the nearest ({}) {}", model.name, traffic.gpus(),
+    return bad_input("{} fits in no plan of {}: the nearest ({}) {}", model.name, counted(traffic.gpus(), "GPU"),
                      describe(result.refused.front().plan), result.refused.front().reason);
   traffic.estimate_only(false);
   const auto first = result.ranked.begin();

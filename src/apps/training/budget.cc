@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/counted.h"
+
 namespace weft::training {
 namespace {
 
@@ -45,9 +47,9 @@ Result<report::TrainBudget> budget_of(const report::TrainRun& run, double tokens
   b.goodput = (1 - b.waiting) * (1 - b.checkpoints - b.lost - b.restarts);
   if (!(b.goodput > 0))
     return bad_input(
-        "--failures {}: {} nodes fail every {:.0f} s on average, which leaves no time between restarts, checkpoints "
-        "and repairs",
-        run.failures, nodes, b.mttf_s);
+        "--failures {}: {} fail every {:.0f} s on average, which leaves no time between restarts, checkpoints and "
+        "repairs",
+        run.failures, counted(nodes, "node"), b.mttf_s);
   const double all = static_cast<double>(gpus) * (1 + static_cast<double>(run.spares) / static_cast<double>(nodes));
   b.days = run.tokens / (tokens_per_gpu * static_cast<double>(gpus)) / b.goodput / kDay;
   b.gpu_hours = b.days * 24 * all;

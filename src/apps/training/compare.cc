@@ -8,6 +8,7 @@
 #include "apps/training/files.h"
 #include "apps/training/measured_steps.h"
 #include "apps/training/step.h"
+#include "base/counted.h"
 #include "base/text_file.h"
 
 namespace weft::training {
@@ -58,7 +59,7 @@ Status predict(const StepTable& table, const StepLine& line, StepMachines& machi
     return bad_input("an optimizer that all stages wait for is not modelled");
   if (row.measured == 0 && !row.out_of_memory && row.memory == 0) return bad_input("no step time");
   if (row.plan.ranks() != static_cast<std::int64_t>(row.gpus))
-    return bad_input("tp x pp x cp x dp is {} GPUs, the row has {:.0f}", row.plan.ranks(), row.gpus);
+    return bad_input("tp x pp x cp x dp is {}, the row has {:.0f}", counted(row.plan.ranks(), "GPU"), row.gpus);
   WEFT_TRY(const auto found, machines.find(row.gpu, static_cast<std::int64_t>(row.gpus), table.text(line, "network")));
   WEFT_TRY(Card card, load_card(found.card, row.plan.precision, cards));
   WEFT_CHECK(check_plan(model, row.plan));

@@ -5,6 +5,8 @@
 
 #include "apps/training/compare.h"
 
+#include "base/counted.h"
+
 namespace weft::training {
 namespace {
 
@@ -70,9 +72,10 @@ std::string memory_words(const Comparison& c) {
     if (r.memory > 0) errors.push_back(std::abs(r.memory_predicted / r.memory - 1));
   }
   return fmt::format(
-      "Memory of {} rows is predicted to {:.0f} % (median; {:.0f} % at 90 %). Of {} out-of-memory rows {} are said not "
-      "to fit for certain. Of {} rows that ran, {} are said not to fit and {} to be tight.\n",
-      errors.size(), 100 * quantile(errors, 0.5), 100 * quantile(errors, 0.9), failed, found, ran, refused, tight);
+      "Memory of {} is predicted to {:.0f} % (median; {:.0f} % at 90 %). Of {} {} are said not to fit for certain. Of "
+      "{} that ran, {} are said not to fit and {} to be tight.\n",
+      counted(errors.size(), "row"), 100 * quantile(errors, 0.5), 100 * quantile(errors, 0.9),
+      counted(failed, "out-of-memory row"), found, counted(ran, "row"), refused, tight);
 }
 
 // Refusals by reason, without the file and line that a reason may begin with, and their rows.
@@ -90,7 +93,7 @@ std::string refusals(const Comparison& c) {
   std::string text;
   for (const auto& [why, ids] : reasons) {
     const std::size_t named = std::min(kNamed, ids.size());
-    text += fmt::format("Not predicted: {} rows: {} ({}{})\n", ids.size(), why,
+    text += fmt::format("Not predicted: {}: {} ({}{})\n", counted(ids.size(), "row"), why,
                         fmt::join(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(named), ", "),
                         ids.size() > named ? ", …" : "");
   }
@@ -122,15 +125,16 @@ std::string in_words(const Comparison& c, bool every_row) {
     if (m.rows > 0) words += fmt::format("MoE to {:.1f} % ({:.1f} %)", 100 * m.median, 100 * m.ninety);
     return words;
   };
-  text += fmt::format("Of {} measured steps, {} are answered", c.rows.size(), answered);
+  text += fmt::format("Of {}, {} are answered", counted(c.rows.size(), "measured step"), answered);
   if (answered > 0)
     text += fmt::format(": {}; by levels of other sources alone {}", kinds(dense, moe), kinds(other, other_moe));
   text += ".\n\n";
   text += table_of_sets(c);
   if (c.pairs > 0)
-    text += fmt::format(
-        "\nOf {} pairs that differ only in the plan, by more than {:.0f} %, {:.0f} % are in the right order.\n",
-        c.pairs, 100 * kDiffer, 100.0 * static_cast<double>(c.pairs_right) / static_cast<double>(c.pairs));
+    text +=
+        fmt::format("\nOf {} that differ only in the plan, by more than {:.0f} %, {:.0f} % are in the right order.\n",
+                    counted(c.pairs, "pair"), 100 * kDiffer,
+                    100.0 * static_cast<double>(c.pairs_right) / static_cast<double>(c.pairs));
   text += memory_words(c) + refusals(c);
   if (!every_row) return text;
   text +=

@@ -8,6 +8,7 @@
 
 #include "apps/training/config/config.h"
 #include "apps/training/step.h"
+#include "base/counted.h"
 
 namespace weft::training {
 namespace {
@@ -216,8 +217,7 @@ json to_cards(const std::vector<CardFit>& fits, const std::string& from, const s
   return {{"schema", "weft.cards/1"},
           {"sources",
            {{"fit",
-             {{"title",
-               fmt::format("fitted by weft calibrate --train to {} step{} of {}", steps, steps == 1 ? "" : "s", from)},
+             {{"title", fmt::format("fitted by weft calibrate --train to {} of {}", counted(steps, "step"), from)},
               {"date", date}}}}},
           {"cards", cards}};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::training {
@@ -75,7 +76,7 @@ class LayoutText {
       }
       WEFT_TRY(const std::int64_t times, repeats());
       if (item.size() * static_cast<std::size_t>(times) > kMost - std::min(kMost, all.size()))
-        return bad_input("--layout {}: more than {} layers", shown(text_), kMost);
+        return bad_input("--layout {}: more than {}", shown(text_), counted(kMost, "layer"));
       for (std::int64_t i = 0; i < times; ++i) all += item;
     }
     return all;
@@ -115,10 +116,10 @@ Status check_layout(const Model& model, const Plan& plan) {
   const std::int64_t chunks = plan.pp * plan.vp;
   if (!plan.layout.empty()) {
     if (static_cast<std::int64_t>(plan.layout.size()) != chunks)
-      return bad_input("--layout has {} chunks, --pp {} with --vp {} needs {}", plan.layout.size(), plan.pp, plan.vp,
-                       chunks);
+      return bad_input("--layout has {}, --pp {} with --vp {} needs {}", counted(plan.layout.size(), "chunk"), plan.pp,
+                       plan.vp, chunks);
     if (const auto sum = std::accumulate(plan.layout.begin(), plan.layout.end(), std::int64_t{0}); sum != model.layers)
-      return bad_input("--layout has {} layers, {} has {}", sum, model.name, model.layers);
+      return bad_input("--layout has {}, {} has {}", counted(sum, "layer"), model.name, model.layers);
     return {};
   }
   if (plan.first_layers >= 0 || plan.last_layers >= 0) {
@@ -127,11 +128,13 @@ Status check_layout(const Model& model, const Plan& plan) {
     if (plan.pp < 2) return bad_input("--first-layers and --last-layers need --pp of at least 2");
     if (ends > model.layers ||
         (plan.pp == 2 && plan.first_layers >= 0 && plan.last_layers >= 0 && ends != model.layers))
-      return bad_input("--first-layers and --last-layers: {} of the {} layers of {}", ends, model.layers, model.name);
+      return bad_input("--first-layers and --last-layers: {} of the {} of {}", ends, counted(model.layers, "layer"),
+                       model.name);
     return {};
   }
   if (chunks > model.layers + 2)
-    return bad_input("--pp {} with --vp {}: {} has only {} layers", plan.pp, plan.vp, model.name, model.layers);
+    return bad_input("--pp {} with --vp {}: {} has only {}", plan.pp, plan.vp, model.name,
+                     counted(model.layers, "layer"));
   return {};
 }
 

@@ -14,6 +14,7 @@
 #include "apps/training/files.h"
 #include "apps/training/layout.h"
 #include "apps/training/software.h"
+#include "base/counted.h"
 #include "base/models/model.h"
 #include "machine/machine.h"
 #include "plan/cost/shipped.h"
@@ -150,7 +151,8 @@ Result<StepTable> StepTable::parse(std::string_view file, std::string_view text)
       return bad_input("{}: column {} is missing", file, needed);
   for (const StepLine& line : table.lines_)
     if (line.cells.size() != table.columns_.size())
-      return bad_input("{}:{}: {} cells, but {} columns", file, line.number, line.cells.size(), table.columns_.size());
+      return bad_input("{}:{}: {}, but {}", file, line.number, counted(line.cells.size(), "cell"),
+                       counted(table.columns_.size(), "column"));
   return table;
 }
 

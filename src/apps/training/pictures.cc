@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/counted.h"
 #include "base/text.h"
 #include "machine/render/axis.h"
 #include "machine/render/svg_canvas.h"
@@ -36,7 +37,7 @@ class Lanes {
     until_ = step_.seconds;  // stages that do not wait for each other between steps end one after the other
     for (const double end : step_.data_end) until_ = std::max(until_, end + step_.parts.optimizer);
     canvas_.text(0, 16,
-                 fmt::format("A step of {} on {} GPUs of {}: {}", answer.report.model, answer.report.gpus,
+                 fmt::format("A step of {} on {} of {}: {}", answer.report.model, counted(answer.report.gpus, "GPU"),
                              answer.report.machine, as_time(step_.seconds)),
                  18, Align::kLeft, 0, "bold", kInk);
     canvas_.text(0, 38, row_.plan, 12, Align::kLeft, 0, "normal", kQuiet);
@@ -185,7 +186,7 @@ std::string front_svg(const Plans& plans, const report::TrainReport& report) {
   const Axis x{.low = 0, .high = capacity * 1.08, .from = left, .to = right};
   const Axis y{.low = fastest * 0.94, .high = slowest * 1.1, .from = bottom, .to = top, .logarithmic = true};
   title(
-      canvas, fmt::format("Plans for {} on {} GPUs of {}", report.model, report.gpus, report.machine),
+      canvas, fmt::format("Plans for {} on {} of {}", report.model, counted(report.gpus, "GPU"), report.machine),
       fmt::format("{} were tried: {} fit, {} need too much memory. Step time against memory; the line is the front: no "
                   "plan is better in both.",
                   plans.tried, plans.ranked.size(), plans.refused.size()));

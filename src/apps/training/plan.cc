@@ -1,6 +1,7 @@
 #include "apps/training/plan.h"
 
 #include "apps/training/layout.h"
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::training {
@@ -104,8 +105,8 @@ std::string describe(const Plan& plan) {
   text += fmt::format(", micro-batch {}, recompute {}", plan.micro_batch, name(plan.recompute));
   if (plan.recompute_share < 1) text += fmt::format(" of {:.0f} % of the layers", 100 * plan.recompute_share);
   if (!plan.layout.empty()) text += ", own layout";
-  if (plan.first_layers >= 0) text += fmt::format(", first stage {} layers", plan.first_layers);
-  if (plan.last_layers >= 0) text += fmt::format(", last stage {} layers", plan.last_layers);
+  if (plan.first_layers >= 0) text += fmt::format(", first stage {}", counted(plan.first_layers, "layer"));
+  if (plan.last_layers >= 0) text += fmt::format(", last stage {}", counted(plan.last_layers, "layer"));
   if (plan.mtp > 0) text += fmt::format(", mtp {}", plan.mtp);
   if (plan.lora > 0) text += fmt::format(", LoRA {}", plan.lora);
   if (plan.frozen.any()) text += fmt::format(", {} frozen", name(plan.frozen));
@@ -169,11 +170,12 @@ Status check_plan(const Model& model, const Plan& plan) {
     return bad_input("--seq {} is no multiple of cp {} times tp {}", plan.seq, plan.cp, plan.tp);
   if (plan.ep > 1 && !model.moe()) return bad_input("--ep {}: {} has no experts", plan.ep, model.name);
   if (model.moe() && model.experts % plan.ep != 0)
-    return bad_input("--ep {} does not divide {} experts of {}", plan.ep, model.experts, model.name);
+    return bad_input("--ep {} does not divide {} of {}", plan.ep, counted(model.experts, "expert"), model.name);
   if (plan.etp > 1 && !model.moe()) return bad_input("--etp {}: {} has no experts", plan.etp, model.name);
   if ((plan.dp * plan.cp * plan.tp) % (plan.ep * plan.etp) != 0)
-    return bad_input("--ep {}{} does not divide the {} ranks of a stage", plan.ep,
-                     plan.etp > 1 ? fmt::format(" times --etp {}", plan.etp) : "", plan.dp * plan.cp * plan.tp);
+    return bad_input("--ep {}{} does not divide the {} of a stage", plan.ep,
+                     plan.etp > 1 ? fmt::format(" times --etp {}", plan.etp) : "",
+                     counted(plan.dp * plan.cp * plan.tp, "rank"));
   if (plan.shard > 0 && plan.replicas() % plan.shard != 0)
     return bad_input("--shard {} does not divide {} replicas", plan.shard, plan.replicas());
   if (plan.shard > 0 && plan.zero == 0) return bad_input("--shard {} needs --zero of at least 1", plan.shard);

@@ -245,7 +245,7 @@ TEST(Compare, ARowThatCannotBeAnsweredIsNamedAndAllOthersAreAnswered) {
   EXPECT_EQ(found->rows[2].skipped, "t.csv:4: layers, hidden and heads are needed");
   EXPECT_EQ(found->rows[3].skipped, "GPU 'H100 + A100' names several cards: a step is that of one kind");
   EXPECT_TRUE(found->rows[4].skipped.empty()) << found->rows[4].skipped;
-  EXPECT_NE(in_words(*found, false).find("Not predicted: 1 rows: kv_heads 'MLA' is no number above 0 (b)"),
+  EXPECT_NE(in_words(*found, false).find("Not predicted: 1 row: kv_heads 'MLA' is no number above 0 (b)"),
             std::string::npos);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/counted.h"
 #include "model/sim/flow/flow_fabric.h"
 #include "plan/cost/expert_kernels.h"
 #include "plan/schedule/collective.h"
@@ -115,8 +116,8 @@ Result<const cost::MachineView*> Traffic::part_for(Group group, Rank first) {
 template <class Key, class Work>
 Result<Traffic::Cost> Traffic::slowest(std::map<Key, Cost>& known, const Key& key, Group group, const Work& work) {
   if (std::int64_t{group.ranks - 1} * group.stride >= machine_->endpoints())
-    return bad_input("a group of {} GPUs, {} apart, does not fit on {} GPUs", group.ranks, group.stride,
-                     machine_->endpoints());
+    return bad_input("a group of {}, {} apart, does not fit on {}", counted(group.ranks, "GPU"), group.stride,
+                     counted(machine_->endpoints(), "GPU"));
   if (const auto found = known.find(key); found != known.end()) return found->second;
   Cost slowest;
   for (const Rank first : firsts(group)) {

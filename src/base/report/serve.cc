@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
+
 namespace weft::report {
 namespace {
 
@@ -78,7 +80,7 @@ std::string in_words(const ServeFault& f, const ServeRow& whole) {
       "\nWith {}: TTFT {:.0f} ms instead of {:.0f}, TPOT {:.2f} ms instead of {:.2f}, {:.1f} % of the tokens/s; ", all,
       f.ttft.mean, whole.ttft.mean, f.tpot.mean, whole.tpot.mean, 100 * f.tokens);
   if (f.lost == 0 && f.slowed == 0) return text + "no engine is touched.\n";
-  text += fmt::format("of {} engine{} {} lost, {} slowed.\n", f.engines, f.engines == 1 ? "" : "s", f.lost, f.slowed);
+  text += fmt::format("of {} {} lost, {} slowed.\n", counted(f.engines, "engine"), f.lost, f.slowed);
   if (f.stable_rate) text += fmt::format("Unstable: what is left keeps up with {:.3g} requests/s.\n", *f.stable_rate);
   if (f.empty_again > 0)
     text += fmt::format(
@@ -108,9 +110,8 @@ std::string head_line(const ServeReport& report) {
   const ServeRow& row = report.rows.front();
   std::string text = fmt::format(
       "{} ({}, cache {}) by {} on {} of {}, {}: TTFT {:.0f} ms, TPOT {}, {:.0f} output tokens/s per GPU{}.\n",
-      report.model, report.precision, report.cache, report.engine,
-      row.gpus == 1 ? "1 GPU" : fmt::format("{} GPUs", row.gpus), report.machine, row.load, row.ttft.mean,
-      row.tpot.mean > 0 ? fmt::format("{:.2f} ms", row.tpot.mean) : "-", row.tokens_per_gpu,
+      report.model, report.precision, report.cache, report.engine, counted(row.gpus, "GPU"), report.machine, row.load,
+      row.ttft.mean, row.tpot.mean > 0 ? fmt::format("{:.2f} ms", row.tpot.mean) : "-", row.tokens_per_gpu,
       row.tpot.mean > 0 ? fmt::format(", {:.0f} per user", row.tokens_per_user) : "");
   if (row.stable_rate)
     text += fmt::format("Unstable: the queue grows as long as requests come. {:.3g} requests/s {}.\n", *row.stable_rate,
@@ -155,9 +156,9 @@ std::string in_words(const ServeReport& report) {
     if (ms > 0) text += fmt::format("{:<22} {:>10.3f} {:>7.1f}\n", name, ms, row.step > 0 ? 100 * ms / row.step : 0);
   text += fmt::format("\n{:<22} {:>10}\n", "memory of a GPU", "GiB");
   for (const auto& [name, bytes] : row.memory) text += fmt::format("{:<22} {:>10.2f}\n", name, bytes / kGiB);
-  text += fmt::format(
-      "\nThe cache of an engine holds {:.0f} tokens; at most {:.1f} % were used; {} preemption{} in {} requests.\n",
-      row.cache_tokens, 100 * row.cache_used, row.preemptions, row.preemptions == 1 ? "" : "s", row.requests);
+  text += fmt::format("\nThe cache of an engine holds {:.0f} tokens; at most {:.1f} % were used; {} in {}.\n",
+                      row.cache_tokens, 100 * row.cache_used, counted(row.preemptions, "preemption"),
+                      counted(row.requests, "request"));
   if (row.has_prefixes)
     text += fmt::format("{:.1f} % of the prompts' tokens were in the prefix cache.\n", 100 * row.prefix_hits);
   if (row.has_prefixes && !row.reloading.empty())
@@ -196,9 +197,9 @@ std::string best_in_words(const ServeReport& report, std::size_t shown) {
         "The best plan for {} ({}) by {} on {}{} is {} with {}: {:.0f} output tokens/s per GPU, {:.0f} per user.\n",
         report.model, report.precision, report.engine, report.machine, goal, first.plan, first.load,
         first.tokens_per_gpu, first.tokens_per_user);
-    text += fmt::format(
-        "{} points tried; {} input and {} output tokens; times in ms; {} plans hold the goal, {} do not.\n\n",
-        report.tried, report.input, report.output, good, report.rows.size() - good);
+    text += fmt::format("{} tried; {} input and {} output tokens; times in ms; {} hold the goal, {} do not.\n\n",
+                        counted(report.tried, "point"), report.input, report.output, counted(good, "plan"),
+                        report.rows.size() - good);
   }
   const std::string head =
       fmt::format("{:>4} {:>11} {:>9} {:>9} {:>9} {:>8} {:<30} {:<14} {}\n", "rank", "tok/s/GPU", "tok/s/usr",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/counted.h"
 #include "machine/import/text_lines.h"
 
 namespace weft::topology {
@@ -105,9 +106,8 @@ class FabricParser {
       if (port.of_switch && port.peer.starts_with("S-") && own < peer->second) ++trunks[{own, peer->second}];
     }
     if (unlisted > 0)
-      fabric_.tree.assumed =
-          fmt::format("{} port{} to devices that the file does not list {} left out, the first to {}", unlisted,
-                      unlisted == 1 ? "" : "s", unlisted == 1 ? "is" : "are", first);
+      fabric_.tree.assumed = fmt::format("{} to devices that the file does not list {} left out, the first to {}",
+                                         counted(unlisted, "port"), unlisted == 1 ? "is" : "are", first);
     for (const auto& [ends, count] : trunks) fabric_.tree.trunks.push_back({ends.first, ends.second, count});
     std::erase_if(fabric_.tree.hosts, [](const NetworkTree::Host& h) { return h.ports.empty(); });
     if (fabric_.tree.hosts.empty()) return bad_input("{}:1: no adapter is at a switch", name_);

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "base/counted.h"
 #include "machine/switch_height.h"
 
 namespace weft::topology {
@@ -109,16 +110,11 @@ class Picture {
     }
   }
 
-  std::string plural(std::size_t row, std::size_t count) const {
-    const std::string& word = rows_[row].word;
-    if (count == 1) return word;
-    return word == "leaf" ? "leaves" : word == "switch" ? "switches" : word + "s";
-  }
-
   // "16 leaves of ib-ndr, each to 2 spines by 400 GB/s"
   std::string caption(std::size_t r) const {
     const Row& row = rows_[r];
-    std::string text = fmt::format("{} {}", row.members.size(), plural(r, row.members.size()));
+    std::string text =
+        fmt::format("{} {}", row.members.size(), plural(static_cast<std::int64_t>(row.members.size()), rows_[r].word));
     if (r > 0) text += fmt::format(" of {}", topology_.device(row.members[0]).model);
     std::map<std::size_t, std::pair<std::size_t, BytesPerSecond>> towards;  // by row: how many, and the first's rate
     for (const auto& [end, rate] : first_[r]) {
@@ -126,7 +122,8 @@ class Picture {
     }
     for (const auto& [to, what] : towards)
       text += fmt::format(", {} to {} {} by {} GB/s", row.members.size() == 1 ? "joined" : "each", what.first,
-                          (to == r ? "other " : "") + plural(to, what.first), rate_label(what.second));
+                          (to == r ? "other " : "") + plural(static_cast<std::int64_t>(what.first), rows_[to].word),
+                          rate_label(what.second));
     return text;
   }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/counted.h"
 #include "machine/render/svg_canvas.h"
 #include "machine/routes.h"
 
@@ -114,9 +115,10 @@ std::string heat_map_svg(const Topology& topology) {
     }
   if (high > low) canvas.text(kLabel + kShades * 58.0 + 8, below + 13, "logarithmic", 11, Align::kLeft);
   if (all > devices.size())
-    canvas.text(0, below + 54,
-                fmt::format("Left out: {} more devices of {} nodes.", all - devices.size(), topology.nodes()), 12,
-                Align::kLeft);
+    canvas.text(
+        0, below + 54,
+        fmt::format("Left out: {} more devices of {}.", all - devices.size(), counted(topology.nodes(), "node")), 12,
+        Align::kLeft);
   return canvas.finish();
 }
 

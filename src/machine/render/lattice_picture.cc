@@ -7,6 +7,8 @@
 #include <map>
 #include <vector>
 
+#include "base/counted.h"
+
 namespace weft::topology {
 namespace {
 
@@ -126,12 +128,12 @@ class Picture {
     if (planes_ > 1)
       lines.push_back("Every chip is also joined to the chips at its place in the planes before and after.");
     if (planes_ > shown || rows_ > kMostColumns || columns_ > kMostColumns)
-      lines.push_back(fmt::format("Shown: {} of {} planes, {} of {} rows, {} of {} columns", shown, planes_,
-                                  std::min(rows_, kMostColumns), rows_, std::min(columns_, kMostColumns), columns_));
+      lines.push_back(fmt::format("Shown: {} of {} planes, {} of {}, {} of {}", shown, planes_,
+                                  std::min(rows_, kMostColumns), counted(rows_, "row"),
+                                  std::min(columns_, kMostColumns), counted(columns_, "column")));
     if (!host_kind.empty())
-      lines.push_back(fmt::format("Each chip: {}. The node has {} CPU{} and {} NIC{}.", host_kind,
-                                  counts[DeviceKind::kCpu], counts[DeviceKind::kCpu] == 1 ? "" : "s",
-                                  counts[DeviceKind::kNic], counts[DeviceKind::kNic] == 1 ? "" : "s"));
+      lines.push_back(fmt::format("Each chip: {}. The node has {} and {}.", host_kind,
+                                  counted(counts[DeviceKind::kCpu], "CPU"), counted(counts[DeviceKind::kNic], "NIC")));
     return lines;
   }
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "base/counted.h"
 #include "machine/routes.h"
 
 namespace weft::topology {
@@ -129,8 +130,8 @@ std::string matrix_text(const Topology& topology) {
   }
   text += legend(cells);
   if (selection.left_out > 0)
-    text += fmt::format("\nLeft out: {} more GPUs, NICs or cores of {} node{}.\n", selection.left_out, topology.nodes(),
-                        topology.nodes() == 1 ? "" : "s");
+    text += fmt::format("\nLeft out: {} more GPUs, NICs or cores of {}.\n", selection.left_out,
+                        counted(topology.nodes(), "node"));
   return text;
 }
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <vector>
 
+#include "base/counted.h"
+
 namespace weft::topology {
 namespace {
 
@@ -140,7 +142,8 @@ class Picture {
     std::int64_t gpus = 0;
     for (std::size_t i = kept; i < cpus_.size(); ++i) gpus += count_gpus(cpus_[i]);
     cpus_.resize(kept);
-    cpus_.push_back({.device = -1, .up = -1, .folded = fmt::format("{} more CPUs, {} GPUs", more, gpus), .below = {}});
+    cpus_.push_back(
+        {.device = -1, .up = -1, .folded = fmt::format("{} more CPUs, {}", more, counted(gpus, "GPU")), .below = {}});
   }
 
   void place(Branch& b, double x, double least) {
@@ -262,8 +265,8 @@ class Picture {
         others += fmt::format(", {} to {}{}", topology_.link(l).count, name(topology_.device(to).kind),
                               topology_.device(to).index);
     }
-    return fmt::format("{}: {} GPUs, {} links each{}", port.kind == LinkKind::kNvlink ? "NVSwitch" : "switch", gpus,
-                       port.count, others);
+    return fmt::format("{}: {}, {} each{}", port.kind == LinkKind::kNvlink ? "NVSwitch" : "switch",
+                       counted(gpus, "GPU"), counted(port.count, "link"), others);
   }
 
   void draw_gpu_links() {

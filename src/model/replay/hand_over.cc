@@ -1,5 +1,6 @@
 #include "model/replay/hand_over.h"
 
+#include "base/counted.h"
 #include "model/replay/run.h"
 
 namespace weft::replay {
@@ -8,7 +9,7 @@ Result<HandedOver> hand_over(const cost::MachineView& machine, const HandOver& w
   const Rank all = machine.endpoints(), per_node = machine.ranks_per_node(all);
   const Rank nodes = all / per_node, away = what.within_node ? what.ranks : per_node;
   if (what.ranks < 1 || what.ranks > (what.within_node ? per_node / 2 : per_node))
-    return bad_input("{} GPUs hand over to as many {}: a node of this machine has {}", what.ranks,
+    return bad_input("{} hand over to as many {}: a node of this machine has {}", counted(what.ranks, "GPU"),
                      what.within_node ? "of their own node" : "of the next node", per_node);
   if (!what.within_node && nodes < 2)
     return bad_input("a hand-over to the next node needs two nodes: ...:nodes=2,net=NETWORK");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/counted.h"
 #include "model/replay/link.h"
 #include "model/sim/flow/flow_fabric.h"
 #include "plan/cost/access.h"
@@ -252,7 +253,8 @@ class Run {
 Result<Outcome> run(const cost::OneSidedView& machine, const pgas::Program& program, const Options& options) {
   if (program.empty()) return bad_input("a program without ranks");
   if (static_cast<Rank>(program.size()) > machine.machine.endpoints() && machine.costs.gpu())
-    return bad_input("the program has {} ranks, the machine {} GPUs", program.size(), machine.machine.endpoints());
+    return bad_input("the program has {}, the machine {}", counted(program.size(), "rank"),
+                     counted(machine.machine.endpoints(), "GPU"));
   for (std::size_t r = 0; r < program.size(); ++r)
     for (const Event& e : program[r])
       if (by_pointer(e.kind) && e.peer != static_cast<Rank>(r))

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/counted.h"
 #include "net/bootstrap/decision.h"
 #include "net/bootstrap/search.h"
 
@@ -323,11 +324,10 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
     if (self.arbiter.family != 0)
       return failure(Code::kNoQuorum, Blame::kOperation, "rank {}: the arbiter at {} does not answer; call again",
                      self.rank, self.arbiter.text());
-    return failure(
-        Code::kNoQuorum, Blame::kOperation,
-        "rank {}: only {} of {} ranks are here (rank{} {}), and more than half of all are needed, or half with "
-        "rank 0; nothing is lost, call again",
-        self.rank, here.size(), self.ranks(), here.size() == 1 ? "" : "s", fmt::join(here, ", "));
+    return failure(Code::kNoQuorum, Blame::kOperation,
+                   "rank {}: only {} of {} ranks are here ({} {}), and more than half of all are needed, or half with "
+                   "rank 0; nothing is lost, call again",
+                   self.rank, here.size(), self.ranks(), plural(here.size(), "rank"), fmt::join(here, ", "));
   }
   auto decision = decode(*value);
   if (!decision || !of_these_ranks(*decision, self.ranks()))
@@ -336,8 +336,8 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
   for (const Part& part : decision->parts) members.push_back(part.rank);
   if (std::find(members.begin(), members.end(), self.rank) == members.end())
     return failure(Code::kLeftOut, Blame::kCommunicator,
-                   "rank {} was left out, for good: it came later than the others waited; rank{} {} go{} on without it",
-                   self.rank, members.size() == 1 ? "" : "s", fmt::join(members, ", "),
+                   "rank {} was left out, for good: it came later than the others waited; {} {} go{} on without it",
+                   self.rank, plural(members.size(), "rank"), fmt::join(members, ", "),
                    members.size() == 1 ? "es" : "");
   return std::move(*decision);
 }

@@ -6,6 +6,8 @@
 #include <random>
 #include <thread>
 
+#include "base/counted.h"
+
 namespace weft::net::memory {
 namespace {
 
@@ -108,8 +110,8 @@ std::vector<Rank> all_of(const Segment& segment) {
 
 tl::unexpected<Error> left_out(Rank self, const std::vector<Rank>& members) {
   return failure(Code::kLeftOut, Blame::kCommunicator,
-                 "rank {} was left out, for good: it came later than the others waited; rank{} {} go{} on without it",
-                 self, members.size() == 1 ? "" : "s", fmt::join(members, ", "), members.size() == 1 ? "es" : "");
+                 "rank {} was left out, for good: it came later than the others waited; {} {} go{} on without it", self,
+                 plural(members.size(), "rank"), fmt::join(members, ", "), members.size() == 1 ? "es" : "");
 }
 
 tl::unexpected<Error> interrupted(Rank self) {
@@ -154,10 +156,10 @@ Result<Survivors> agree_on_survivors(const Segment& segment, Rank self, const st
       std::vector<Rank> missing;
       for (const Rank r : of)
         if (r != self && !round.takes_part(r) && !has_ended(r)) missing.push_back(r);
-      return failure(Code::kNoQuorum, Blame::kOperation,
-                     "rank {}: the ranks have agreed already on who goes on, and rank{} {} did not come to agree anew; "
-                     "call again",
-                     self, missing.size() == 1 ? "" : "s", fmt::join(missing, ", "));
+      return failure(
+          Code::kNoQuorum, Blame::kOperation,
+          "rank {}: the ranks have agreed already on who goes on, and {} {} did not come to agree anew; call again",
+          self, plural(missing.size(), "rank"), fmt::join(missing, ", "));
     } else {
       if (stops && stops()) return interrupted(self);
       wait();

@@ -13,6 +13,7 @@
 #include "apps/training/config/settings.h"
 #include "apps/training/config/tuning.h"
 #include "apps/training/files.h"
+#include "base/counted.h"
 #include "base/models/model.h"
 #include "base/text.h"
 
@@ -293,8 +294,9 @@ Status read_model(std::string_view file, const Settings& settings, const ConfigH
     WEFT_TRY(const auto layers, settings.count(file, "num_layers_per_virtual_pipeline_stage"));
     const std::int64_t pp = config.numbers.contains("pp") ? config.numbers["pp"] : 1;
     if (layers.value_or(0) < 1 || config.model->layers % (pp * *layers) != 0)
-      return bad_input("{}: num_layers_per_virtual_pipeline_stage: {} layers on {} stages do not divide {} layers",
-                       file, layers.value_or(0), pp, config.model->layers);
+      return bad_input("{}: num_layers_per_virtual_pipeline_stage: {} on {} do not divide {}", file,
+                       counted(layers.value_or(0), "layer"), counted(pp, "stage"),
+                       counted(config.model->layers, "layer"));
     config.numbers["vp"] = config.model->layers / (pp * *layers);
   }
   return {};

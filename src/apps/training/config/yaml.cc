@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "apps/training/config/settings.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "base/text_file.h"
 
@@ -211,7 +212,7 @@ class Composition {
       if (std::filesystem::exists(path, none) || !absolute || folder == folder.parent_path()) break;
     }
     if (depth >= kMostFiles || ++files_ > kMostFiles) {
-      notes_.push_back(fmt::format("{} under defaults: more than {} files", path.string(), kMostFiles));
+      notes_.push_back(fmt::format("{} under defaults: more than {}", path.string(), counted(kMostFiles, "file")));
       return {};
     }
     const auto text = read_text_file(path);

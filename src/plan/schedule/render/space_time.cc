@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/xml_file.h"
 #include "plan/schedule/render/timeline.h"
 
@@ -99,8 +100,9 @@ class Picture {
 
   void bands() {
     const double right = kLeft + std::max(1, time_.columns) * kColumn;
-    const std::string heading = fmt::format("{}: {} time steps{}", title_, time_.columns,
-                                            time_.stuck > 0 ? fmt::format("; {} steps never run", time_.stuck) : "");
+    const std::string heading =
+        fmt::format("{}: {} time steps{}", title_, time_.columns,
+                    time_.stuck > 0 ? fmt::format("; {} never run", counted(time_.stuck, "step")) : "");
     // 8.2: width of a letter of the heading, rounded up; 760: of the legend.
     width_ = std::max({right + kMargin, kMargin * 2 + 8.2 * static_cast<double>(heading.size()), 780.0});
     height_ = kTop + s_.shape.ranks * rank_height() + 46;

@@ -43,7 +43,7 @@ TEST(SpaceTime, DrawsAnArrowPerMessageAndNoRowForALaneThatNobodyUses) {
 TEST(SpaceTime, SaysHowManyStepsNeverRun) {
   Schedule s = one_message();
   s.strands[1].clear();
-  EXPECT_NE(space_time_svg(s, "cut")->find("1 steps never run"), std::string::npos);
+  EXPECT_NE(space_time_svg(s, "cut")->find("1 step never run"), std::string::npos);
 }
 
 }  // namespace
