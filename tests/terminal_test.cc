@@ -26,5 +26,16 @@ TEST(Fitted, AWordThatIsWiderStaysWhole) {
   EXPECT_EQ(fitted("see https://example.org/a/long/path", 12), "see\n  https://example.org/a/long/path");
 }
 
+TEST(ColumnBlocks, AWideTableHasItsColumnsBelowEachOtherWithTheNamesOfItsRows) {
+  const std::string table =
+      "      GPU0  GPU1  GPU2\n"
+      "GPU0  X     NV1   NV2\n"
+      "GPU1  NV1   X     NV1\n";
+  EXPECT_EQ(in_column_blocks(table + "\nLegend\n", 22), table + "\nLegend\n");
+  EXPECT_EQ(in_column_blocks(table + "\nLegend\n", 17),
+            "      GPU0  GPU1\nGPU0  X     NV1\nGPU1  NV1   X\n\n"
+            "      GPU2\nGPU0  NV2\nGPU1  NV1\n\nLegend\n");
+}
+
 }  // namespace
 }  // namespace weft::cli

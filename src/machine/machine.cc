@@ -17,6 +17,7 @@
 #include "machine/cluster/preset.h"
 #include "machine/import/machine_file.h"
 #include "machine/import/text_lines.h"
+#include "machine/preset_names.h"
 
 namespace weft::topology {
 namespace {
@@ -24,8 +25,17 @@ namespace {
 constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
     "nodes, net, rails, oversub, tiers, wires, dims, nics, at, gpus, nvlink, pcie, mnnvl, shape, sharp, memory, iommu, "
-    "tlb, "
-    "acs, peermem, p2p, gdr, routing, seed, pxn, and, node, gpu, topology";
+    "tlb, mig, acs, peermem, p2p, gdr, routing, seed, pxn, and, node, gpu, topology";
+
+std::vector<std::string> option_names() {
+  std::vector<std::string> names;
+  for (std::string_view left = kOptions; !left.empty();) {
+    const std::size_t comma = left.find(", ");
+    names.emplace_back(left.substr(0, comma));
+    left.remove_prefix(comma == std::string_view::npos ? left.size() : comma + 2);
+  }
+  return names;
+}
 
 // "dgx-h100:nodes=2" to its two sides.
 struct Spec {
@@ -62,7 +72,9 @@ Result<T> one_of(std::string_view key, std::string_view value, std::span<const s
     if (word == value) return meaning;
     all += fmt::format("{}{}", all.empty() ? "" : ", ", word);
   }
-  return bad_input("{}={}: there are {}", key, value, all);
+  std::vector<std::string> known;
+  for (const auto& [word, meaning] : words) known.emplace_back(word);
+  return bad_input("{}={}: {}there are {}", key, value, did_you_mean(value, known), all);
 }
 
 // "4x4x2".
@@ -148,7 +160,7 @@ Status set_option(std::string_view key, std::string_view value, Options& options
   } else if (key == "pxn") {
     WEFT_TRY(options.routing.pxn, one_of<bool>(key, value, kSwitch));
   } else {
-    return bad_input("unknown option '{}'; there are {}", key, kOptions);
+    return bad_input("unknown option '{}'; {}there are {}", key, did_you_mean(key, option_names()), kOptions);
   }
   return {};
 }
@@ -317,6 +329,12 @@ std::vector<PresetInfo> presets() {
       infos.push_back(
           {preset->name, preset->summary, fmt::format("{} ({})", preset->source, preset->date), preset->note});
   return infos;
+}
+
+std::vector<std::string> also_called(std::string_view preset) {
+  for (const embedded::File& file : preset_files(embedded::files()))
+    if (preset_name(file) == preset) return other_names(file);
+  return {};
 }
 
 }  // namespace weft::topology

@@ -46,6 +46,7 @@ Result<report::Advice> advise(const Words& words, const Prices& prices, const Pr
                         .percentile = words.percentile};
   WEFT_CHECK(advice.serves ? advise_serving(words, prices, progress, advice)
                            : advise_training(words, prices, progress, advice));
+  for (report::AdviceRow& row : advice.rows) row.command = with_price(row.command, row);
   return advice;
 }
 

@@ -76,7 +76,7 @@ TEST(Advise, TheWorkIsAskedForOnceAndNumbersMustBeSome) {
   w = serve_small(), w.prices = {-2};
   EXPECT_EQ(message(w), "--price -2: of a GPU-hour, not below 0");
   w = serve_small(), w.prices = {1, 2};
-  EXPECT_EQ(message(w), "--price: 2 for 1 machines; one for all, or one for each of --on");
+  EXPECT_EQ(message(w), "--price: 2 for 1 machine; one for all, or one for each of --on");
   w = serve_small(), w.deadline = 3;
   EXPECT_EQ(message(w), "--deadline has no effect with --rate; it is for --tokens");
   w = serve_small(), w.percentile = 95;
@@ -99,6 +99,7 @@ TEST(Advise, ServingGoalsHoldInTheAnswerOfTheNamedCommand) {
   EXPECT_NEAR(row.money, row.hourly / (4 * 64 * 3600) * 1e6, 1e-9);
   EXPECT_DOUBLE_EQ(row.kilowatts, static_cast<double>(row.gpus));
   EXPECT_TRUE(row.command.starts_with("weft serve llama-3.1-8b --on hgx-h200 --engine vllm")) << row.command;
+  EXPECT_TRUE(row.command.ends_with(" --price 3")) << "the command prints the row's money: " << row.command;
   EXPECT_NE(found->fabric_note.find("within one node"), std::string::npos);
   EXPECT_EQ(to_json(*found)["schema"], "weft.advise/1");
 }

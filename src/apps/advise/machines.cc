@@ -4,6 +4,7 @@
 #include <map>
 
 #include "apps/training/traffic.h"
+#include "base/counted.h"
 #include "machine/machine.h"
 #include "plan/cost/shipped.h"
 
@@ -45,8 +46,8 @@ std::string Candidate::sized_to(std::int64_t nodes) const {
 Result<std::vector<Candidate>> candidates(const Words& words, const Prices& prices) {
   std::vector<Candidate> all;
   if (words.prices.size() > 1 && words.prices.size() != words.on.size())
-    return bad_input("--price: {} for {} machines; one for all, or one for each of --on", words.prices.size(),
-                     words.on.size());
+    return bad_input("--price: {} for {}; one for all, or one for each of --on", words.prices.size(),
+                     counted(words.on.size(), "machine"));
   for (std::size_t i = 0; i < words.on.size(); ++i) {
     const double price = words.prices.empty() ? -1 : words.prices[words.prices.size() == 1 ? 0 : i];
     all.push_back({.name = words.on[i], .sized = says(words.on[i], "nodes="), .price = price});
@@ -91,6 +92,11 @@ Status add_price(const Candidate& candidate, const Prices& prices, report::Advic
   }
   row.hourly = row.per_gpu_hour * static_cast<double>(row.gpus);
   return {};
+}
+
+std::string with_price(const std::string& command, const report::AdviceRow& row) {
+  if (command.empty() || row.per_gpu_hour <= 0) return command;
+  return fmt::format("{} --price {:.6g}", command, row.per_gpu_hour);
 }
 
 std::vector<Fabric> cheaper_fabrics(const std::string& machine) {

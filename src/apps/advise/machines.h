@@ -9,7 +9,7 @@
 
 namespace weft::advise {
 
-inline constexpr double kHoursOfMonth = 730;
+using report::kHoursOfMonth;
 
 // One of the machines that are looked at.
 struct Candidate {
@@ -36,6 +36,8 @@ Result<Opened> open(const std::string& name);
 
 // Fills in what the row's GPUs cost and draw. Errors (bad input): no price is known and none is given.
 Status add_price(const Candidate& candidate, const Prices& prices, report::AdviceRow& row);
+// The command of weft serve or train with the row's price, so that it prints the same money; empty: empty.
+std::string with_price(const std::string& command, const report::AdviceRow& row);
 
 // The same machine with a cheaper network, in words and as its name: half the NICs, half the rate, Ethernet without
 // RDMA, half the uplinks.

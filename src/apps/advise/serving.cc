@@ -3,6 +3,7 @@
 
 #include "apps/advise/machines.h"
 #include "apps/serving/answer.h"
+#include "base/counted.h"
 
 namespace weft::advise {
 namespace {
@@ -205,9 +206,11 @@ void judge(const Words& w, const Prices& prices, Offer& offer) {
   }
   row.money = row.hourly / (w.rate * static_cast<double>(w.output) * 3600) * 1e6;
   if (offer.candidate.owned && row.gpus > offer.machine.gpus)
-    row.holds = false, row.reason = fmt::format("it takes {} GPUs, {} are there", row.gpus, offer.machine.gpus);
+    row.holds = false,
+    row.reason = fmt::format("it takes {}, {} are there", counted(row.gpus, "GPU"), offer.machine.gpus);
   else if (row.gpus > w.largest)
-    row.holds = false, row.reason = fmt::format("it takes {} GPUs, more than --max-gpus {}", row.gpus, w.largest);
+    row.holds = false,
+    row.reason = fmt::format("it takes {}, more than --max-gpus {}", counted(row.gpus, "GPU"), w.largest);
   else if (w.budget > 0 && row.hourly * kHoursOfMonth > w.budget)
     row.holds = false, row.reason = fmt::format("{:.4g} {} a month, {:.4g} allowed", row.hourly * kHoursOfMonth,
                                                 prices.currency, w.budget);
@@ -289,9 +292,9 @@ Status add_fabrics(const Words& w, const Offer& offer, report::Advice& advice) {
   if (chosen == offer.options.end()) return {};
   if (chosen->question.unit() <= offer.machine.per_node) {
     advice.fabric_note = fmt::format(
-        "An engine's {} GPU{} within one node: the network between nodes carries requests and answers alone, and the "
+        "An engine's {} within one node: the network between nodes carries requests and answers alone, and the "
         "cheapest does.",
-        chosen->question.unit(), chosen->question.unit() == 1 ? " lies" : "s lie");
+        chosen->question.unit() == 1 ? "GPU lies" : fmt::format("{} GPUs lie", chosen->question.unit()));
     return {};
   }
   Question q = chosen->question;

@@ -248,6 +248,7 @@ void add_turns(Trainer& trainer, const Offer& offer, const Prices& prices, repor
       report::AdviceRow row;
       fill(trainer, *s, row);
       if (add_price(offer.candidate, prices, row)) judge(trainer.words(), prices.currency, row);
+      turn.command = with_price(turn.command, row);
       turn.answer = fmt::format("{}, {:.1f} days, {:.0f} % MFU, {:.4g} {}", row.plan, row.days, 100 * row.mfu,
                                 row.money, prices.currency);
     }

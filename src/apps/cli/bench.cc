@@ -6,6 +6,7 @@
 #include "apps/cli/bench_transfer.h"
 #include "apps/cli/help.h"
 #include "apps/cli/refused.h"
+#include "base/counted.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "plan/cost/access_costs.h"
@@ -133,7 +134,8 @@ Status settle_ranks(BenchSpec& spec, const Machine& machine, const std::vector<R
   if (counts.size() > 1) return bad_input("--ranks {}: several numbers are for `bench all`", spec.ranks_text);
   if (!counts.empty()) spec.ranks = counts.front();
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
-  if (spec.root < 0 || spec.root >= ranks) return bad_input("--root {} is not one of {} ranks", spec.root, ranks);
+  if (spec.root < 0 || spec.root >= ranks)
+    return bad_input("--root {} is not one of {}", spec.root, counted(ranks, "rank"));
   return {};
 }
 
@@ -356,9 +358,9 @@ Command add_bench(CLI::App& app) {
   sub->add_flag("--no-fold", spec->no_fold, "with --on: run every rank and every step, also those that are alike");
   sub->add_option(
          "--level", spec->level,
-         "with --on: flow, or packet[:voq=off,switching=store-and-forward,pfc=off,dcqcn=off,recovery=selective,"
-         "timeout=320us,alpha=1,ber=1e-9,"
-         "buffer=64K,payload=1K,weights=4/1,seed=7] (docs/simulation.md)")
+         "with --on: flow, or packet, also with options: packet:voq=off, switching=store-and-forward, pfc=off, "
+         "dcqcn=off, recovery=selective, timeout=320us, alpha=1, ber=1e-9, buffer=64K, payload=1K, weights=4/1, seed=7 "
+         "with commas between them (docs/simulation.md)")
       ->capture_default_str();
   sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after this number of events")
       ->check(CLI::PositiveNumber);

@@ -7,6 +7,7 @@
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/pattern.h"
 #include "apps/cli/progress.h"
+#include "base/counted.h"
 #include "base/nccl_names.h"
 #include "base/text.h"
 #include "exec/kernels/divide.h"
@@ -128,7 +129,8 @@ struct Job {
 
 Result<Job> job_on(const BenchSpec& spec, const Machine& machine, sim::Disturbances disturbances = {}) {
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
-  if (spec.root >= ranks) return bad_input("--root {} is not one of {} ranks that are left", spec.root, ranks);
+  if (spec.root >= ranks)
+    return bad_input("--root {} is not one of {} that are left", spec.root, counted(ranks, "rank"));
   Job job{machine.view.get(), ranks, std::nullopt, std::move(disturbances)};
   if (spec.tuner != "weft") {
     WEFT_TRY(job.nccl, tune::nccl::system_of(*machine.view, ranks));
@@ -245,8 +247,9 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
                                    .calls = static_cast<int>(std::max<std::int64_t>(1, spec.iterations)),
                                    .check = check_plan,
                                    .progress = [&](int tried, int plans) {
-                                     Progress::show(fmt::format("simulating {} on {} ranks, plan {} of {} …",
-                                                                format_bytes(row.bytes), task.ranks, tried + 1, plans));
+                                     Progress::show(fmt::format("simulating {} on {}, plan {} of {} …",
+                                                                format_bytes(row.bytes), counted(task.ranks, "rank"),
+                                                                tried + 1, plans));
                                    }}));
   const simulate::Outcome& outcome = answer.outcome;
   const schedule::Plan& plan = answer.choice.plan;
@@ -318,7 +321,8 @@ Result<BenchReport> simulate_bench(const BenchSpec& asked, const Machine& machin
       WEFT_TRY(const BenchRow whole, simulate(spec, healthy, bytes, nullptr, &row));
       row.healthy = whole.time;
     }
-    WEFT_TRY(row.measured, measured_beside(row.time, *healthy.view, healthy.ranks, spec.collective, row.bytes));
+    WEFT_TRY(row.measured,
+             measured_beside(row.time_without_trouble(), *healthy.view, healthy.ranks, spec.collective, row.bytes));
     report.rows.push_back(row);
     if (progress.after) progress.after(report);
   }
@@ -329,7 +333,7 @@ Result<BenchReport> simulate_bench(const BenchSpec& asked, const Machine& machin
 Result<int> bench_simulated(const BenchSpec& spec, const Machine& machine) {
   Progress line;
   const auto before = [](Bytes bytes, Rank ranks) {
-    Progress::show(fmt::format("simulating {} on {} ranks …", format_bytes(bytes), ranks));
+    Progress::show(fmt::format("simulating {} on {} …", format_bytes(bytes), counted(ranks, "rank")));
   };
   BenchReport done;
   OnInterrupt interrupted([&] {

@@ -4,6 +4,7 @@
 
 #include "apps/cli/bench.h"
 #include "apps/cli/measured.h"
+#include "base/counted.h"
 #include "base/text.h"
 #include "model/predict/estimate_gap.h"
 
@@ -26,9 +27,9 @@ std::string time_text(Duration d) {
 std::string speed_text(const BenchRow& r) {
   const double seconds = r.simulating.s();
   return fmt::format(
-      "; in all runs {} steps in {:.2f} s: {:.2f} M/s simulated, standing for {:.2g} steps of all ranks, {:.2f} M/s",
-      r.steps_in_all_runs, seconds, static_cast<double>(r.steps_in_all_runs) / seconds * 1e-6, r.steps_represented,
-      r.steps_represented / seconds * 1e-6);
+      "; in all runs {} in {:.2f} s: {:.2f} M/s simulated, standing for {:.2g} steps of all ranks, {:.2f} M/s",
+      counted(r.steps_in_all_runs, "step"), seconds, static_cast<double>(r.steps_in_all_runs) / seconds * 1e-6,
+      r.steps_represented, r.steps_represented / seconds * 1e-6);
 }
 
 // "950-1310"
@@ -41,9 +42,10 @@ std::string measured_text(const BenchRow& r) {
 std::string simulated_text(const BenchRow& r) {
   std::string text;
   if (!r.busiest_link.empty())
-    text = fmt::format("busiest {}, {:.0f} % of the time at its full rate; ", r.busiest_link, 100 * r.busiest_share);
+    text = fmt::format("busiest {}, {:.0f} % of the time at its full rate{}; ", r.busiest_link, 100 * r.busiest_share,
+                       plans_own_limit(r.busiest_share, r.of_limit()));
   if (r.extrapolated_from > 0)
-    text += fmt::format("extrapolated from {} ranks{}, between {} and {} us; ", r.extrapolated_from,
+    text += fmt::format("extrapolated from {}{}, between {} and {} us; ", counted(r.extrapolated_from, "rank"),
                         r.approximate ? " by the cost model" : "", time_text(r.low), time_text(r.high));
   else if (r.uncertainty > 0)
     text +=
@@ -52,7 +54,7 @@ std::string simulated_text(const BenchRow& r) {
     text += fmt::format("symmetric: folded {}:1; ", r.folded);
   else if (r.extrapolated_from == 0)
     text += "full: every rank simulated; ";
-  text += fmt::format("{} steps simulated", r.steps);
+  text += fmt::format("{} simulated", counted(r.steps, "step"));
   if (r.fast_forwarded) text += "; fast-forwarded";
   if (r.enlarged > 0) text += fmt::format("; {} B added for equal chunks", r.enlarged);
   if (r.simulating > Duration()) text += speed_text(r);
@@ -84,7 +86,36 @@ std::string why_text(const BenchRow& r) {
                         s.where.empty() ? s.cause : s.cause + " " + s.where, s.time.us(), 100 * part);
   }
   if (left > 0) text += fmt::format(", others {:.1f} us", left * r.time.us());
-  return fmt::format("where the time goes, along {} steps: {}", r.path_steps, text);
+  return fmt::format("where the time goes, along {}: {}", counted(r.path_steps, "step"), text);
+}
+
+// Rows whose time, without faults and loads, is none that published measurements of such machines would have.
+void print_outside(const BenchReport& report) {
+  for (const std::string_view what : {"slower", "faster"}) {
+    const auto n = std::ranges::count_if(report.rows, [&](const BenchRow& r) {
+      return r.measured && published_are(r.time_without_trouble(), *r.measured) == what;
+    });
+    if (n > 0)
+      fmt::print("# {}the times of {} of {} lie outside: published rows of such machines were {}\n",
+                 report.rows.front().troubled() ? "without faults and loads " : "", n,
+                 counted(report.rows.size(), "row"), what);
+  }
+}
+
+// The tables that stand behind `measured`: a class of machines and sizes is named once, at the last of its rows.
+void print_tables(const BenchReport& report) {
+  if (report.world != "simulated") return;
+  const auto none = [](const BenchRow& r) { return !r.measured; };
+  if (std::ranges::all_of(report.rows, none)) fmt::print("# measured: nothing like it, as far as weft knows\n");
+  if (std::ranges::any_of(report.rows, &BenchRow::troubled))
+    fmt::print("# measured: no published table is of a machine with such faults, loads or other jobs\n");
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    const auto& m = report.rows[i].measured;
+    if (!m || (i + 1 < report.rows.size() && report.rows[i + 1].measured && report.rows[i + 1].measured->of == m->of))
+      continue;
+    fmt::print("# measured{}: {} would lie there, by {} of {}\n", report.rows[i].troubled() ? ", without them" : "",
+               rows_inside(*m), counted(m->tables, "table"), m->of);
+  }
 }
 
 }  // namespace
@@ -93,11 +124,13 @@ BenchTable::BenchTable(const BenchReport& report, int width, bool verbose)
     : report_(report),
       wide_(width >= kWide),
       verbose_(verbose),
-      measured_(std::ranges::any_of(report.rows, [](const BenchRow& r) { return r.measured && r.errors < 0; })) {}
+      measured_(std::ranges::any_of(report.rows,
+                                    [](const BenchRow& r) { return r.measured && !r.troubled() && r.errors < 0; })) {}
 
 void BenchTable::header() const {
-  fmt::print("# {} of {} {} on {} ranks, {} ({}{}); {}\n", report_.collective, report_.type, report_.op, report_.ranks,
-             report_.machine, report_.world, report_.transport.empty() ? "" : ", " + report_.transport, report_.rates);
+  fmt::print("# {} of {} {} on {}, {} ({}{}); {}\n", report_.collective, report_.type, report_.op,
+             counted(report_.ranks, "rank"), report_.machine, report_.world,
+             report_.transport.empty() ? "" : ", " + report_.transport, report_.rates);
   if (!report_.tokens.empty())
     fmt::print(
         "# {}; size and count are of one rank's tokens, in low-latency mode once per expert; busbw: what a rank sends "
@@ -139,9 +172,11 @@ void BenchTable::row(const BenchRow& r) const {
     fmt::print("  {:>11} {:>11} {:>8.2f} {:>6}  {:<9} {:<6} {:>3} {:>11} {:>5}%\n", r.bytes, time_text(r.time),
                r.busbw_gb(), wrong, r.algorithm, r.protocol, r.channels, time_text(r.predicted), percent);
   const bool only_faults = report_.beside.empty() && report_.loads.empty();
-  if (r.healthy.ps() > 0)
-    fmt::print("#   without {0} {1} us: {2} it {3:.2f}x as long\n", only_faults ? "faults" : "them",
-               time_text(r.healthy), only_faults ? "the faults make" : "they make", r.time / r.healthy);
+  if (r.troubled())
+    fmt::print("#   without {0} {1} us{2}: {3} it {4:.2f}x as long\n", only_faults ? "faults" : "them",
+               time_text(r.healthy),
+               r.measured ? fmt::format(" (measured: {} us, {})", measured_text(r), rows_inside(*r.measured)) : "",
+               only_faults ? "the faults make" : "they make", r.time / r.healthy);
   if (const auto& c = r.computing)
     fmt::print(
         "#   computing takes {} us alone, {} us beside it: {:.2f}x as long; both have ended after {} us: "
@@ -165,31 +200,15 @@ void BenchTable::footer(const BenchReport& report) const {
   }
   const auto rows = static_cast<std::int64_t>(report.rows.size());
   const std::string checked = unchecked == rows ? "elements not checked"
-                              : unchecked > 0 ? fmt::format("{} wrong elements ({} rows not checked)", wrong, unchecked)
-                                              : fmt::format("{} wrong elements", wrong);
+                              : unchecked > 0
+                                  ? fmt::format("{} wrong elements ({} not checked)", wrong, counted(unchecked, "row"))
+                                  : fmt::format("{} wrong elements", wrong);
   fmt::print("# {}, average busbw {:.2f} GB/s\n", checked, rows == 0 ? 0 : sum / static_cast<double>(rows));
-  const auto faster = [](const BenchRow& r) { return r.measured && r.time < r.measured->low; };
-  const auto slower = [](const BenchRow& r) { return r.measured && r.time > r.measured->high; };
-  const auto outside = [&](const auto& is, std::string_view what) {
-    const auto n = std::ranges::count_if(report.rows, is);
-    if (n > 0 && report.faults.empty())
-      fmt::print("# the times of {} of {} rows lie outside: published rows of such machines were {}\n", n, rows, what);
-  };
-  outside(faster, "slower");
-  outside(slower, "faster");
+  print_outside(report);
   if (report.world == "simulated")
     fmt::print(
         "# %least: the least possible time, as a share of the time; busbw also counts what switches sum on the way\n");
-  // A class of machines and sizes is named once, at the last of its rows.
-  for (std::size_t i = 0; measured_ && i < report.rows.size(); ++i) {
-    const auto& m = report.rows[i].measured;
-    if (!m || (i + 1 < report.rows.size() && report.rows[i + 1].measured && report.rows[i + 1].measured->of == m->of))
-      continue;
-    fmt::print("# measured: {} would lie there, by {} tables of {}\n", rows_inside(*m), m->tables, m->of);
-  }
-  if (report.world == "simulated" &&
-      std::ranges::none_of(report.rows, [](const BenchRow& r) { return r.measured.has_value(); }))
-    fmt::print("# measured: nothing like it, as far as weft knows\n");
+  print_tables(report);
   const auto off = report.world != "simulated" ? 0 : std::ranges::count_if(report.rows, [](const BenchRow& r) {
     return predict::estimate_is_off(r.predicted, r.time);
   });

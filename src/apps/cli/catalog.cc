@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 
@@ -7,6 +8,7 @@
 #include "base/models/model.h"
 #include "machine/catalog/catalog.h"
 #include "machine/machine.h"
+#include "machine/preset_names.h"
 
 namespace weft::cli {
 namespace {
@@ -21,6 +23,8 @@ Examples:
   weft catalog models          the models that train, serve, fit and advise know
   weft catalog nvlink          what has "nvlink" in its name, kind or title
   weft catalog --json -
+
+GPUs' memory is in GiB (2^30 B), for which data sheets write GB; rates are in GB/s (10^9 B).
 )";
 
 // The kinds in the order in which they are listed.
@@ -86,7 +90,9 @@ Result<int> list_catalog(const Spec& spec) {
   WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   std::vector<topology::PresetInfo> presets;
   for (auto& p : topology::presets())
-    if (matches(spec.word, {p.name, p.summary, "machines"})) presets.push_back(std::move(p));
+    if (matches(spec.word,
+                {p.name, p.summary, "machines", fmt::format("{}", fmt::join(topology::also_called(p.name), " "))}))
+      presets.push_back(std::move(p));
   const auto wanted = [&](const topology::Part& p) { return matches(spec.word, {p.name, p.kind, p.title}); };
   std::vector<std::string> known = models::catalog_names();
   std::erase_if(known, [&](const std::string& name) { return !matches(spec.word, {name, "models"}); });
@@ -95,7 +101,11 @@ Result<int> list_catalog(const Spec& spec) {
   if (!spec.json.empty()) {
     nlohmann::json machines = nlohmann::json::array(), parts = nlohmann::json::array();
     for (const auto& p : presets)
-      machines.push_back({{"name", p.name}, {"summary", p.summary}, {"source", p.source}, {"note", p.note}});
+      machines.push_back({{"name", p.name},
+                          {"summary", p.summary},
+                          {"source", p.source},
+                          {"note", p.note},
+                          {"names", topology::also_called(p.name)}});
     for (const auto& part : catalog.parts())
       if (wanted(part)) parts.push_back(to_json(part));
     WEFT_CHECK(write_json(spec.json,
@@ -106,6 +116,8 @@ Result<int> list_catalog(const Spec& spec) {
   if (spec.word.empty()) fmt::print("  {:<20} the machine at hand\n", "this");
   for (const auto& p : presets) {
     fmt::print("  {:<20} {}\n  {:<20}   source: {}\n", p.name, p.summary, "", p.source);
+    if (const auto names = topology::also_called(p.name); !names.empty())
+      fmt::print("  {:<20}   also called {}\n", "", fmt::join(names, ", "));
     if (!p.note.empty()) fmt::print("  {:<20}   note: {}\n", "", p.note);
   }
   if (!known.empty())

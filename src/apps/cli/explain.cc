@@ -9,9 +9,11 @@
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
 #include "apps/cli/refused.h"
+#include "base/counted.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "model/predict/predict.h"
+#include "model/simulate/faults.h"
 #include "plan/cost/limit.h"
 #include "plan/tune/nccl/table.h"
 #include "plan/tune/vendor_rules.h"
@@ -22,6 +24,7 @@ namespace {
 struct Spec {
   std::string collective, bytes = "1M", on, calibration, type = "float", algorithm, protocol, json, table, smallest,
                           largest;
+  std::vector<std::string> faults;
   std::int64_t ranks = -1, channels = 0, factor = 2;
   AccessSpec access;
   ExpertsSpec experts;
@@ -39,6 +42,7 @@ Examples:
   weft explain all_reduce --min 1K --max 1G --factor 32 --on dgx-h100     a line per size: the choice, and what comes second
   weft explain all_reduce --bytes 8 --ranks 2             for processes on this machine
   weft explain all_reduce --on dgx-h100:nodes=4 --table tuner.csv
+  weft explain all_reduce --bytes 64M --on dgx-h100:nodes=2 --fault nic:0/3=down     what is best with a dead NIC
   weft explain dispatch --on dgx-h100:nodes=4 --tokens 4096 --dtype fp8_e4m3
 
 Machines with NVIDIA GPUs: also what NCCL's own model would choose, what it predicts, and what that choice takes by
@@ -84,6 +88,7 @@ nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule:
       {"collective", spec.collective}, {"bytes", task.elements * task.element_bytes},
       {"ranks", task.ranks},           {"limit", {{"resource", limit.resource}, {"time_us", limit.time.us()}}},
       {"candidates", candidates}};
+  if (!spec.faults.empty()) json["faults"] = spec.faults;
   if (answer) {
     json["simulated"] = {{"time_us", answer->outcome.time.us()},
                          {"low_us", answer->outcome.low.us()},
@@ -128,8 +133,9 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
   const auto& [all, answer, nccl, limit, measured] = e;
   const std::string what = schedule::routed(task.collective) ? spec.experts.tokens + " " + words_of(spec.experts)
                                                              : format_bytes(task.elements * task.element_bytes);
-  fmt::print("# {} of {} on {} ranks of {}; at least {} ({})\n", spec.collective, what, task.ranks, machine.name,
-             format_duration(limit.time), limit.resource);
+  fmt::print("# {} of {} on {} of {}; at least {} ({})\n", spec.collective, what, counted(task.ranks, "rank"),
+             machine.name, format_duration(limit.time), limit.resource);
+  for (const std::string& fault : spec.faults) fmt::print("# fault {}\n", fault);
   std::size_t wide = 9;  // of the longest algorithm's name
   for (const tune::Candidate& c : all) wide = std::max(wide, c.plan.algorithm->name.size());
   fmt::print("  {:<{}} {:<7} {:>3} {:>12}  {}\n", "algo", wide, "proto", "ch", "predicted", "why");
@@ -141,16 +147,22 @@ void print(const Spec& spec, const Machine& machine, const schedule::Task& task,
   for (const tune::Candidate& c : all)
     if (c.chosen) fmt::print("# {} is for {}\n", c.plan.algorithm->name, c.plan.algorithm->when);
   if (answer)
-    fmt::print("# simulated: {} ({}); {}\n# busiest link {}, {:.0f} % of the time at its full rate\n",
+    fmt::print("# simulated: {} ({}); {}\n# busiest link {}, {:.0f} % of the time at its full rate{}\n",
                format_duration(answer->outcome.time), simulate::name(answer->outcome.method),
                cost::share_of_least(limit, task, answer->outcome.time), answer->outcome.busiest_link,
-               100 * answer->outcome.busiest_share);
+               100 * answer->outcome.busiest_share,
+               plans_own_limit(answer->outcome.busiest_share, limit.time / answer->outcome.time));
   print_vendor(machine, task, all);
   if (measured)
-    fmt::print("# measured: {} would lie between {} and {}, by {} tables of {}\n", rows_inside(*measured),
-               format_duration(measured->low), format_duration(measured->high), measured->tables, measured->of);
+    fmt::print("# measured: {} would lie between {} and {}, by {} of {}\n", rows_inside(*measured),
+               format_duration(measured->low), format_duration(measured->high), counted(measured->tables, "table"),
+               measured->of);
   else if (answer)
-    fmt::print("# measured: nothing like it, as far as weft knows\n");
+    fmt::print("# measured: {}\n", spec.faults.empty() ? "nothing like it, as far as weft knows"
+                                                       : "no published table is of a machine with such faults");
+  if (!measured) return;
+  if (const auto are = published_are(answer->outcome.time, *measured); !are.empty())
+    fmt::print("# the simulated time lies outside: published rows of such machines were {}\n", are);
 }
 
 // Writes the tuning table instead of explaining one size.
@@ -171,7 +183,7 @@ Result<int> explain_devices(const Spec& spec) {
            stream::choose_path(std::move(runtime), spec.gpus, !spec.processes, settings.device_path,
                                std::chrono::milliseconds(settings.timeout_ms)));
   if (spec.json != "-")
-    fmt::print("# {} ranks on GPUs {}: {}\n", spec.gpus.size(), fmt::join(spec.gpus, ","), path.why);
+    fmt::print("# {} on GPUs {}: {}\n", counted(spec.gpus.size(), "rank"), fmt::join(spec.gpus, ","), path.why);
   if (!spec.json.empty())
     WEFT_CHECK(write_json(spec.json, {{"schema", "weft.explain_devices/1"},
                                       {"gpus", spec.gpus},
@@ -183,12 +195,23 @@ Result<int> explain_devices(const Spec& spec) {
 
 // A question about a collective, with what is needed to answer it.
 struct Asked {
-  Machine machine;
+  Machine machine;  // as the faults leave it
   tune::Question question;
   DataType type;
+  sim::Disturbances disturbances = {};
+  bool troubled = false;
 };
 // Is the question about a range of sizes?
 bool sweeps(const Spec& spec) { return spec.table.empty() && (!spec.smallest.empty() || !spec.largest.empty()); }
+
+// The machine with the faults; what disturbs a run on it beyond that. Errors (bad input): a fault that is none.
+Result<sim::Disturbances> break_machine(Machine& machine, const std::vector<std::string>& faults) {
+  if (faults.empty()) return sim::Disturbances{};
+  if (!machine.simulated) return bad_input("--fault {} is for machines named by --on", faults.front());
+  WEFT_TRY(simulate::Faulted faulted, simulate::apply_faults(machine.view->topology(), faults));
+  machine.view = std::make_shared<cost::MachineView>(std::move(faulted.machine), machine.view->costs());
+  return std::move(faulted.disturbances);
+}
 
 // Errors (bad input): names the option.
 Result<Asked> ask(Spec& spec) {
@@ -199,6 +222,7 @@ Result<Asked> ask(Spec& spec) {
   WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
   WEFT_CHECK(check_channels(spec.channels));
   WEFT_TRY(Machine machine, load_machine(spec.on, spec.calibration));
+  WEFT_TRY(sim::Disturbances disturbances, break_machine(machine, spec.faults));
   WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
   const Rank per_node = machine.simulated ? machine.view->ranks_per_node(ranks) : ranks;
   schedule::Task task = task_of(collective, ranks, per_node, bytes, type);
@@ -220,7 +244,7 @@ Result<Asked> ask(Spec& spec) {
                           .algorithm = spec.algorithm,
                           .protocol = spec.protocol,
                           .channels = static_cast<int>(spec.channels)};
-  return Asked{std::move(machine), std::move(question), type};
+  return Asked{std::move(machine), std::move(question), type, std::move(disturbances), !spec.faults.empty()};
 }
 
 // The simulator decides between plans of nearly equal estimates; its choice comes first.
@@ -248,7 +272,7 @@ Result<Explained> explain(const Asked& asked, const std::function<void(const Exp
   Explained e{std::move(all), std::nullopt, std::move(nccl), cost::limit(*asked.machine.view, asked.question.task),
               std::nullopt};
   if (asked.machine.simulated && e.all.front().possible) {
-    predict::Query query{.question = asked.question};
+    predict::Query query{.question = asked.question, .options = {.disturbances = asked.disturbances}};
     if (publish) {
       publish(e);
       query.progress = [](int tried, int plans) {
@@ -258,8 +282,10 @@ Result<Explained> explain(const Asked& asked, const std::function<void(const Exp
     WEFT_TRY(e.answer, predict::predict(*asked.machine.view, query));
     mark_chosen(e.all, *e.answer);
     const schedule::Task& task = asked.question.task;
-    WEFT_TRY(e.measured, measured_beside(e.answer->outcome.time, *asked.machine.view, task.ranks, task.collective,
-                                         task.elements * task.element_bytes));
+    if (!asked.troubled) {
+      WEFT_TRY(e.measured, measured_beside(e.answer->outcome.time, *asked.machine.view, task.ranks, task.collective,
+                                           task.elements * task.element_bytes));
+    }
   }
   return e;
 }
@@ -392,6 +418,8 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--on", spec->on, "the machine: a preset, a preset with options, or a file (default: this one)");
   sub->add_option("--ranks,-n", spec->ranks, "how many ranks (default: 2 here, every GPU of another machine)");
   sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");
+  sub->add_option("--fault", spec->faults, "with --on: as of weft bench, e.g. nic:0/3=down; may be given several times")
+      ->allow_extra_args(false);
   sub->add_option("--dtype", spec->type, schedule::type_names(", "))->capture_default_str();
   sub->add_option("--algo", spec->algorithm, "only this algorithm, or this file's schedule");
   sub->add_option("--proto", spec->protocol, "only this protocol");

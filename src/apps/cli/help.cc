@@ -148,16 +148,23 @@ std::string wrapped(const std::string& text, std::size_t width) {
   return out;
 }
 
+namespace {
+
+// The command and those below it, such as `weft kv fetch`.
+void dress(CLI::App& command, const std::shared_ptr<Help>& help) {
+  command.formatter(help);
+  for (CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames())
+      if (const auto kind = kinds().find(name); kind != kinds().end() && option->get_type_name().starts_with("TEXT"))
+        option->type_name(kind->second);
+  for (CLI::App* sub : command.get_subcommands({})) dress(*sub, help);
+}
+
+}  // namespace
+
 void dress_help(CLI::App& app) {
   const auto help = std::make_shared<Help>(static_cast<std::size_t>(terminal_width()));
-  app.formatter(help);
-  for (CLI::App* sub : app.get_subcommands({})) {
-    sub->formatter(help);
-    for (CLI::Option* option : sub->get_options())
-      for (const std::string& name : option->get_lnames())
-        if (const auto kind = kinds().find(name); kind != kinds().end() && option->get_type_name().starts_with("TEXT"))
-          option->type_name(kind->second);
-  }
+  dress(app, help);
 }
 
 bool colours_wanted() { return isatty(STDOUT_FILENO) != 0 && env::value_of("NO_COLOR").value_or("").empty(); }
@@ -183,6 +190,9 @@ std::string said_otherwise(const CLI::App& command, const CLI::ParseError& probl
   if (const auto at = text.find(" = "); text.starts_with(kNoNumber) && at != std::string::npos)
     text = fmt::format("{} '{}' is not a number", text.substr(kNoNumber.size(), at - kNoNumber.size()),
                        text.substr(at + 3));
+  constexpr std::string_view kRequired = " is required";
+  if (text.ends_with(kRequired) && !text.starts_with("A subcommand") && command.get_parent() != nullptr)
+    text = fmt::format("{} needs '{}'", command.get_name(), text.substr(0, text.size() - kRequired.size()));
   std::vector<std::string> names;
   for (const CLI::App* sub : command.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
     names.push_back(sub->get_name());
@@ -251,6 +261,13 @@ std::string meant_option(const std::string& name, const CLI::App& command) {
   return did_you_mean(name, names_of_options(command));
 }
 
+// The option that takes what stands alone on a command line; empty: none is known.
+std::string_view place_of(const std::string& word, const CLI::App& command) {
+  const auto takes = [&](const char* option) { return command.get_option_no_throw(option) != nullptr; };
+  if (takes("--bytes") && parse_bytes(word)) return ", where a size is --bytes SIZE";
+  return takes("--on") ? ", where a machine is --on MACHINE" : "";
+}
+
 }  // namespace
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& problem, int argc, char** argv) {
@@ -274,7 +291,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& problem, int
   const auto option = std::ranges::find_if(extra, [](const std::string& e) { return e.starts_with('-'); });
   if (option == extra.end())
     return fmt::format("{}: '{}' is one argument too many{} ({})", command.get_name(), extra.front(),
-                       command.get_option_no_throw("--on") != nullptr ? ", where a machine is --on MACHINE" : "", help);
+                       place_of(extra.front(), command), help);
   const std::string name = option->substr(0, option->find('='));
   return fmt::format("{} has no option {}; {}{} lists them", parsed.empty() ? "weft" : command.get_name(), name,
                      meant_option(name, command), help);

@@ -21,4 +21,15 @@ std::string rows_inside(const report::Measured& measured) {
   return fmt::format("{:.0f} of 10 published rows", 10 * measured.inside);
 }
 
+std::string_view plans_own_limit(double busiest_share, double of_least) {
+  constexpr double kBusy = 0.9, kFar = 0.75;
+  return busiest_share > kBusy && of_least < kFar
+             ? ", which limits this plan; the least time is of any plan, at links' raw rates"
+             : "";
+}
+
+std::string_view published_are(Duration time, const report::Measured& measured) {
+  return time < measured.low ? "slower" : time > measured.high ? "faster" : "";
+}
+
 }  // namespace weft::cli

@@ -11,5 +11,9 @@ Result<std::optional<report::Measured>> measured_beside(Duration time, const cos
                                                         Collective collective, Bytes bytes);
 // "8 of 10 published rows"
 std::string rows_inside(const report::Measured& measured);
+// What a link that is busy all the time has to do with a time far from the least possible; empty where it is not far.
+std::string_view plans_own_limit(double busiest_share, double of_least);
+// "slower" or "faster" than a time outside the range; empty: it lies inside.
+std::string_view published_are(Duration time, const report::Measured& measured);
 
 }  // namespace weft::cli

@@ -1,6 +1,7 @@
 #include "apps/cli/terminal.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,7 +30,15 @@ void print_error_line(const std::string& text, int width) {
   [[maybe_unused]] const auto written = write(STDERR_FILENO, line.data(), line.size());
 }
 
-int line_width() { return std::min(terminal_width() - 1, 100); }
+// Columns of the terminal on stderr, where stdout may be a file.
+int line_width() {
+  winsize size{};
+  const int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : terminal_width();
+  return std::min(columns - 1, 100);
+}
+
+std::mutex doing_mutex;
+std::string doing_now;  // what a command said last that it does; guarded by doing_mutex
 
 // The bytes at `at` that take one column, or none: a character of UTF-8, or a colour's escape sequence.
 struct Glyph {
@@ -76,6 +85,11 @@ int indent_of(const std::vector<Word>& words, int width) {
     column += words[i].columns;
   }
   return indent <= width * 3 / 5 ? indent : 2;
+}
+
+std::string doing() {
+  const std::lock_guard guard(doing_mutex);
+  return doing_now;
 }
 
 struct Fitting {
@@ -138,6 +152,36 @@ std::string fitted(std::string_view line, int width) {
   return text;
 }
 
+std::string in_column_blocks(const std::string& text, int width) {
+  const std::size_t end = std::min(text.find("\n\n"), text.size());
+  std::vector<std::string> rows;
+  for (std::size_t at = 0; at < end;) {
+    const std::size_t newline = std::min(text.find('\n', at), end);
+    rows.push_back(text.substr(at, newline - at));
+    at = newline + 1;
+  }
+  if (rows.empty() || std::cmp_less_equal(rows.front().size(), width)) return text;
+  std::vector<std::size_t> columns;  // where they begin
+  for (std::size_t i = 1; i < rows.front().size(); ++i)
+    if (rows.front()[i] != ' ' && rows.front()[i - 1] == ' ') columns.push_back(i);
+  columns.push_back(std::ranges::max_element(rows, {}, &std::string::size)->size() + 2);
+  const std::size_t names = columns.front();
+  std::string out;
+  for (std::size_t first = 0; first + 1 < columns.size();) {
+    std::size_t last = first + 1;
+    while (last + 1 < columns.size() && std::cmp_less_equal(names + columns[last + 1] - 2 - columns[first], width))
+      ++last;
+    for (const std::string& row : rows) {
+      std::string line = row.substr(0, names);
+      if (row.size() > columns[first]) line += row.substr(columns[first], columns[last] - columns[first]);
+      out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    first = last;
+    if (first + 1 < columns.size()) out += "\n";
+  }
+  return out + text.substr(end + (end < text.size() ? 1 : 0));
+}
+
 void fit_stdout() {
   if (isatty(STDOUT_FILENO) == 0 || fitting != nullptr) return;
   FILE* const stream = fopencookie(nullptr, "w", {.read = nullptr, .write = take, .seek = nullptr, .close = nullptr});
@@ -163,6 +207,18 @@ void note_output() {
   if (at_work_shown.exchange(false)) print_error_line("", line_width());
 }
 
+void say_doing(const std::string& what) {
+  {
+    const std::lock_guard guard(doing_mutex);
+    doing_now = what;
+  }
+  note_output();
+  if (!what.empty() && isatty(STDERR_FILENO) != 0) {
+    print_error_line(what, line_width());
+    at_work_shown = true;
+  }
+}
+
 struct AtWork::State {
   std::mutex mutex;
   std::condition_variable over;
@@ -179,7 +235,8 @@ AtWork::AtWork(const std::string& what) {
     while (!state->over.wait_for(lock, std::chrono::milliseconds(500), [&] { return state->ended; })) {
       if (Clock::now().time_since_epoch() - shown_at.load() < std::chrono::seconds(1)) continue;
       const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
-      print_error_line(fmt::format("{:.0f} s: {}", seconds, what), line_width());
+      const std::string now = doing();
+      print_error_line(fmt::format("{:.0f} s: {}", seconds, now.empty() ? what : now), line_width());
       at_work_shown = true;
     }
   });

@@ -1,6 +1,8 @@
 #include <set>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/terminal.h"
+#include "base/counted.h"
 #include "base/embedded.h"
 #include "base/text.h"
 #include "machine/catalog/catalog.h"
@@ -59,9 +61,9 @@ void summarise(const topology::Topology& t) {
   std::map<std::string_view, int> devices, links;
   for (const auto& d : t.devices()) ++devices[topology::name(d.kind)];
   for (const auto& l : t.links()) ++links[topology::name(l.kind)];
-  fmt::print("{}: {} node{}, {} ranks\n", t.title, t.nodes(), t.nodes() == 1 ? "" : "s", t.endpoints().size());
+  fmt::print("{}: {}, {}\n", t.title, counted(t.nodes(), "node"), counted(t.endpoints().size(), "rank"));
   for (const auto& [kind, n] : devices) fmt::print("  {:>7} {}\n", n, kind);
-  for (const auto& [kind, n] : links) fmt::print("  {:>7} {} links\n", n, kind);
+  for (const auto& [kind, n] : links) fmt::print("  {:>7} {} {}\n", n, kind, plural(n, "link"));
   for (const std::string& finding : topology::findings(t)) fmt::print("  note: {}\n", finding);
 }
 
@@ -99,7 +101,8 @@ Status print_path(const topology::Topology& t, const topology::Routes& routes, c
     fmt::print("\n");
     return {};
   }
-  fmt::print(", {}, {} in {} hops\n", format_rate(path.rate), format_duration(path.latency), path.hops.size());
+  fmt::print(", {}, {} in {}\n", format_rate(path.rate), format_duration(path.latency),
+             counted(path.hops.size(), "hop"));
   const auto rate_of = [&](const topology::Hop& h) {
     return h.forward ? t.link(h.link).rate_ab : t.link(h.link).rate_ba;
   };
@@ -142,7 +145,7 @@ Status print_transfer(const Spec& spec, const topology::Topology& t, const topol
              format_duration(times.p50), format_duration(times.p99), format_duration(times.p999),
              format_duration(times.untranslated));
   if (translates)
-    fmt::print("  {} pages, each misses {} with {:.3g} %, {} a walk\n", times.pages,
+    fmt::print("  {}, each misses {} with {:.3g} %, {} a walk\n", counted(times.pages, "page"),
                spec.ats ? "the device's cache (ATS)" : "the IOTLB", times.miss * 100, format_duration(times.walk));
   else
     fmt::print("  no IOMMU translates here; iommu=on does\n");
@@ -175,7 +178,7 @@ Result<int> run(const Spec& spec) {
   };
   WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   if (spec.links) print_links(t);
-  if (spec.matrix) fmt::print("{}", topology::matrix_text(t));
+  if (spec.matrix) fmt::print("{}", in_column_blocks(topology::matrix_text(t), terminal_width()));
   if (spec.transfer.empty() && (spec.working_set != "0" || spec.pages != "4K" || spec.ats))
     return bad_input("--working-set, --pages, --ats: go with --transfer BYTES");
   if (!spec.transfer.empty() && spec.path.empty()) return bad_input("--transfer {}: goes with --path", spec.transfer);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "apps/cli/commands.h"
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::cli {
@@ -119,27 +120,36 @@ void print_best(const BestPlans& found, std::int64_t shown, bool simulated) {
   const training::Plans& plans = found.plans;
   const report::TrainRow& first = found.report.rows.front();
   fmt::print(
-      "The best of {} plans for {} on {} GPUs of {} is {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} "
-      "of {:.0f} GiB.\n",
-      plans.tried, found.report.model, found.report.gpus, found.report.machine, first.plan, as_time(first.seconds),
-      100 * first.mfu, first.tokens_per_gpu, plans.ranked.front().step.peak.total() / kGiB, found.card.memory / kGiB);
-  fmt::print("{} plans fit, {} need too much memory. {}.\n\n", plans.ranked.size(), plans.refused.size(),
-             simulated ? fmt::format("The first {} are simulated, the others estimated",
-                                     std::min<std::size_t>(training::kSimulatedPlans, plans.ranked.size()))
-                       : "All are estimated");
-  fmt::print("{:>4} {:>10} {:>7} {:>8}  {:<58} {}\n", "rank", "step s", "MFU %", "GiB", "plan", "why it lost");
+      "The best of {} for {} on {} of {} is {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} of {:.0f} "
+      "GiB{}.\n",
+      counted(plans.tried, "plan"), found.report.model, counted(found.report.gpus, "GPU"), found.report.machine,
+      first.plan, as_time(first.seconds), 100 * first.mfu, first.tokens_per_gpu,
+      plans.ranked.front().step.peak.total() / kGiB, found.card.memory / kGiB, report::fit_in_words(first));
+  const auto tightly = [&](const training::Ranked& r) {
+    return training::fit(r.step.peak, found.card) == training::Fit::kTight;
+  };
+  fmt::print(
+      "{} fit, {} of them tightly (published memory lies within {:.0f} % of the model's), {} need too much memory. "
+      "{}.\n\n",
+      counted(plans.ranked.size(), "plan"), std::ranges::count_if(plans.ranked, tightly), 100 * training::kMemoryMargin,
+      plans.refused.size(),
+      simulated ? fmt::format("The first {} are simulated, the others estimated",
+                              std::min<std::size_t>(training::kSimulatedPlans, plans.ranked.size()))
+                : "All are estimated");
+  fmt::print("{:>4} {:>10} {:>7} {:>8} {:<7}  {:<58} {}\n", "rank", "step s", "MFU %", "GiB", "", "plan",
+             "why it lost");
   for (std::size_t i = 0; i < plans.ranked.size() && static_cast<std::int64_t>(i) < shown; ++i) {
     const auto& r = plans.ranked[i];
-    fmt::print("{:>4} {:>10.4f} {:>7.1f} {:>8.1f}  {:<58} {}\n", i + 1, r.step.seconds, 100 * r.step.mfu,
-               r.step.peak.total() / kGiB, describe(r.plan), r.reason);
+    fmt::print("{:>4} {:>10.4f} {:>7.1f} {:>8.1f} {:<7}  {:<58} {}\n", i + 1, r.step.seconds, 100 * r.step.mfu,
+               r.step.peak.total() / kGiB, tightly(r) ? "tightly" : "", describe(r.plan), r.reason);
   }
   for (std::size_t i = 0; i < plans.refused.size() && static_cast<std::int64_t>(i) < std::min<std::int64_t>(3, shown);
        ++i)
-    fmt::print("{:>4} {:>10} {:>7} {:>8}  {:<58} {}\n", "-", "", "", "", describe(plans.refused[i].plan),
+    fmt::print("{:>4} {:>10} {:>7} {:>8} {:<7}  {:<58} {}\n", "-", "", "", "", "", describe(plans.refused[i].plan),
                plans.refused[i].reason);
   const auto alike = std::ranges::count_if(plans.ranked, &training::Ranked::alike);
   if (alike > 0)
-    fmt::print("\n{} plans cannot be distinguished from the best: their steps lie within {:.0f} %.\n", alike,
+    fmt::print("\n{} cannot be distinguished from the best: their steps lie within {:.0f} %.\n", counted(alike, "plan"),
                100 * training::kAlike);
   if (found.report.budget) print_budget(found.report.run, *found.report.budget);
 }

@@ -18,6 +18,7 @@ using nlohmann::json;
 constexpr double kSecond = 1e-6;    // of a trace's times, which are microseconds
 constexpr double kAtOnce = 30;      // µs from the end of a call to the kernel that waited for it
 constexpr double kSmallestGap = 1;  // µs
+constexpr double kGiB = 1 << 30;
 
 struct Event {
   std::string name, category;
@@ -399,7 +400,7 @@ Result<std::string> card_of(const std::string& device, double memory) {
     const std::string model = part.name.substr(0, part.name.find('-'));
     if (part.kind != "accelerator" || size == nullptr || device.find(model) == std::string::npos) continue;
     const bool pcie = contains(part.name, {"PCIE", "NVL"}), said = contains(device, {"PCIe", "NVL"});
-    const double away = std::abs(size->value * 1e9 - memory) + (pcie != said ? 1e9 : 0);
+    const double away = std::abs(size->value * kGiB - memory) + (pcie != said ? 1e9 : 0);
     if (best == nullptr || away < nearest) best = &part, nearest = away;
   }
   if (best == nullptr) return bad_input("no card of the catalogue is called '{}'", device);

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "apps/training/layout.h"
+#include "base/counted.h"
 
 namespace weft::training {
 namespace {
@@ -381,14 +382,14 @@ std::string Step::limit() const {
       {"memory-bound kernels", parts.memory_bound},
       {"the optimizer", parts.optimizer}};
   const auto worst = *std::ranges::max_element(losses, {}, &std::pair<const char*, double>::second);
-  return fmt::format("{} ({:.1f} %)", worst.first, 100 * worst.second / seconds);
+  return fmt::format("{} ({:.1f} % of the step)", worst.first, 100 * worst.second / seconds);
 }
 
 Result<Step> simulate_step(const Model& model, const Plan& plan, const Card& card, Traffic& traffic,
                            const std::vector<double>& slow_rank) {
   if (plan.ranks() > traffic.gpus())
-    return bad_input("the plan needs {} GPUs (tp {} x pp {} x cp {} x dp {}), the machine has {}", plan.ranks(),
-                     plan.tp, plan.pp, plan.cp, plan.dp, traffic.gpus());
+    return bad_input("the plan needs {} (tp {} x pp {} x cp {} x dp {}), the machine has {}",
+                     counted(plan.ranks(), "GPU"), plan.tp, plan.pp, plan.cp, plan.dp, traffic.gpus());
   return Builder(model, plan, card, traffic, slow_rank).step();
 }
 

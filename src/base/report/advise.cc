@@ -28,11 +28,11 @@ std::string question(const Advice& a) {
 std::string on_what(const AdviceRow& r) {
   return fmt::format(
       "{} {}{}", r.gpus, r.card,
-      r.nodes > 1 ? fmt::format(" in {} x {}", r.nodes, r.machine) : fmt::format(" of one {}", r.machine));
+      r.nodes > 1 ? fmt::format(" in {} nodes ({})", r.nodes, r.machine) : fmt::format(" of one {}", r.machine));
 }
 
 std::string first_sentences(const Advice& a, const AdviceRow& r) {
-  std::string text = fmt::format("{}: {}, {}{}.\n", question(a), on_what(r), r.plan,
+  std::string text = fmt::format("{}: take {}, {}{}.\n", question(a), on_what(r), r.plan,
                                  r.engine.empty() ? "" : fmt::format(" by {}", r.engine));
   if (a.serves)
     text += fmt::format("It makes {:.0f} output tokens/s with a TTFT of {:.0f} ms and a TPOT of {:.2f} ms",
@@ -42,7 +42,9 @@ std::string first_sentences(const Advice& a, const AdviceRow& r) {
         fmt::format("It takes {:.1f} days at {:.0f} tokens/s ({:.0f} % MFU)", r.days, r.tokens_per_second, 100 * r.mfu);
   if (r.hourly > 0)
     text += fmt::format(" and costs {} an hour, {}", money(a, r.hourly),
-                        a.serves ? money(a, r.money) + " per million output tokens" : money(a, r.money) + " in all");
+                        a.serves ? fmt::format("{} a month, {} per million output tokens",
+                                               money(a, r.hourly * kHoursOfMonth), money(a, r.money))
+                                 : money(a, r.money) + " in all");
   if (r.owned) text += ", on what is there already";
   if (r.kilowatts > 0) text += fmt::format("; it draws up to {:.4g} kW", r.kilowatts);
   return text + fmt::format(". What limits it: {}.\n", r.limit);

@@ -7,6 +7,8 @@
 
 namespace weft::report {
 
+inline constexpr double kHoursOfMonth = 730;
+
 // One machine's answer to a question of advice: its best plan, or why it has none. Times in milliseconds where they are
 // of a request or a token.
 struct AdviceRow {

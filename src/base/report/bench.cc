@@ -31,11 +31,12 @@ nlohmann::json to_json(const BenchReport& report) {
     if (r.errors >= 0) row["errors"] = r.errors;
     if (!r.busiest_link.empty()) row["busiest"] = {{"link", r.busiest_link}, {"utilisation", r.busiest_share}};
     if (!r.estimate_off.empty()) row["estimate_off"] = r.estimate_off;
-    if (r.measured)
-      row["measured"] = to_json(*r.measured);
-    else if (report.world == "simulated")
-      row["measured"] = "not measured";
-    if (r.healthy.ps() > 0) row["healthy_us"] = r.healthy.us();
+    const nlohmann::json measured = r.measured ? to_json(*r.measured) : nlohmann::json("not measured");
+    if (report.world == "simulated") row["measured"] = r.troubled() ? nlohmann::json("not measured") : measured;
+    if (r.troubled()) {
+      row["healthy_us"] = r.healthy.us();
+      row["healthy_measured"] = measured;
+    }
     if (r.packets)
       row["packets"] = {{"sent", r.packets->sent},
                         {"retried", r.packets->retried},

@@ -35,8 +35,9 @@ struct BenchRow {
   // Simulated: why `predicted`, the cost model's estimate, is more than a fifth off; empty: it is not, or not asked
   // for.
   std::string estimate_off = {};
-  std::optional<Measured> measured = {};  // simulated
-  Duration healthy;                       // simulated with faults, other jobs or loads: the time without; else 0
+  Duration healthy;  // simulated with faults, other jobs or loads: the time without; else 0
+  // Simulated: beside the time without faults, jobs and loads, since no table is of a machine with them.
+  std::optional<Measured> measured = {};
   // Simulated: how the time was found, "full", "symmetric" (one rank for several that provably do the same) or
   // "extrapolated" from a part of the machine, then between `low` and `high`.
   std::string method = {};
@@ -75,6 +76,9 @@ struct BenchRow {
   Bytes enlarged = 0;  // bytes added to the message so that all ranks' chunks are equal
 
   double algbw_gb() const { return time.ps() > 0 ? static_cast<double>(bytes) / time.s() * 1e-9 : 0; }
+  bool troubled() const { return healthy.ps() > 0; }
+  // What published measurements may stand beside.
+  Duration time_without_trouble() const { return troubled() ? healthy : time; }
   double busbw_gb() const { return algbw_gb() * bus_factor; }
   // How near the time is to the least possible: 1 is the limit.
   double of_limit() const { return time.ps() > 0 ? limit_time / time : 0; }

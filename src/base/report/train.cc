@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::report {
@@ -9,7 +10,7 @@ namespace weft::report {
 namespace {
 
 // "26,370", "1e12": whole numbers as people write them; beyond a billion by their power of ten.
-std::string counted(double count) {
+std::string grouped(double count) {
   if (count < 1000) return fmt::format("{:.4g}", count);
   if (count < 1e9) {
     std::string digits = fmt::format("{:.0f}", count);
@@ -24,20 +25,22 @@ std::string counted(double count) {
 
 }  // namespace
 
+std::string_view fit_in_words(const TrainRow& row) {
+  return !row.fits ? " (does not fit)" : row.fit == "tight" ? " (fits tightly)" : "";
+}
+
 std::string in_a_sentence(const TrainReport& report) {
   constexpr double kGiB = 1073741824.0;
   const TrainRow& row = report.rows.front();
   double need = 0;
   for (const auto& [name, bytes] : row.memory) need += bytes;
   std::string sentence = fmt::format(
-      "{} on {} GPUs of {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} of {:.0f} GiB{}; {:.0f} % of "
-      "the step computes, the largest loss is {}.",
-      report.model, report.gpus, report.machine, format_duration(Duration::seconds(row.seconds)), 100 * row.mfu,
-      row.tokens_per_gpu, need / kGiB, row.capacity / kGiB,
-      !row.fits            ? " (does not fit)"
-      : row.fit == "tight" ? " (fits tightly)"
-                           : "",
-      100 * (row.parts[0].second + row.parts[1].second + row.parts[2].second) / row.seconds, row.limit);
+      "{} on {} of {}: {} a step, {:.1f} % MFU, {:.0f} tokens/s per GPU, {:.1f} of {:.0f} GiB{}; GEMMs and attention "
+      "take "
+      "{:.0f} % of the step, the largest part of the rest is {}.",
+      report.model, counted(report.gpus, "GPU"), report.machine, format_duration(Duration::seconds(row.seconds)),
+      100 * row.mfu, row.tokens_per_gpu, need / kGiB, row.capacity / kGiB, fit_in_words(row),
+      100 * (row.parts[0].second + row.parts[1].second) / row.seconds, row.limit);
   if (!row.fits)
     sentence += row.remedy.empty() ? " No single change or pair of changes of the plan makes it fit."
                                    : fmt::format(" It would fit with {}.", row.remedy);
@@ -47,9 +50,9 @@ std::string in_a_sentence(const TrainReport& report) {
                     format_duration(Duration::seconds(*report.healthy_seconds)), fmt::join(report.faults, ", "));
   if (report.budget && report.run.tokens > 0) {
     const TrainBudget& b = *report.budget;
-    sentence += fmt::format(" {} tokens take {:.1f} days and {} GPU-hours", counted(report.run.tokens), b.days,
-                            counted(b.gpu_hours));
-    if (report.run.price > 0) sentence += fmt::format(", {} at {:.4g} an hour", counted(b.money), report.run.price);
+    sentence += fmt::format(" {} tokens take {:.1f} days and {} GPU-hours", grouped(report.run.tokens), b.days,
+                            grouped(b.gpu_hours));
+    if (report.run.price > 0) sentence += fmt::format(", {} at {:.4g} an hour", grouped(b.money), report.run.price);
     sentence += b.goodput < 1 ? fmt::format("; {:.1f} % of the time makes new steps.", 100 * b.goodput) : ".";
   }
   return sentence;

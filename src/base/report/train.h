@@ -25,7 +25,7 @@ struct TrainRow {
   double capacity = 0;                                 // bytes
   bool fits = true;
   std::string fit;     // "certain", "tight" or "no": published memory lies 15 % around the model's
-  std::string limit;   // the largest loss
+  std::string limit;   // what takes most of the step besides GEMMs and attention
   std::string remedy;  // what would make it fit
   std::string reason;  // of a plan that lost
 };
@@ -75,7 +75,9 @@ struct TrainReport {
   std::vector<TrainRow> rows;  // the best first
 };
 
-// The first row: step time, memory, and the largest loss; what would make it fit.
+// " (does not fit)", " (fits tightly)", or nothing.
+std::string_view fit_in_words(const TrainRow& row);
+// The first row: step time, memory, and what takes most besides GEMMs and attention; what would make it fit.
 std::string in_a_sentence(const TrainReport& report);
 
 // weft.train/1, the stable form.

@@ -13,9 +13,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kFolder = "data/catalog/";
-constexpr std::array<std::string_view, 18> kUnits = {"GB/s",    "Gb/s",  "GT/s", "ns",   "us",    "GB",
-                                                     "TFLOP/s", "TOP/s", "bit",  "port", "lane",  "link",
-                                                     "engine",  "GPU",   "SM",   "CU",   "entry", "W"};
+constexpr std::array<std::string_view, 19> kUnits = {"GB/s",    "Gb/s",  "GT/s", "ns",    "us",   "GB",   "GiB",
+                                                     "TFLOP/s", "TOP/s", "bit",  "port",  "lane", "link", "engine",
+                                                     "GPU",     "SM",    "CU",   "entry", "W"};
 // What a rate counts: one direction of a link, both together, or all traffic of a memory.
 constexpr std::array<std::string_view, 3> kDirections = {"each", "both", "total"};
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/nearest_words.h"
 #include "machine/catalog/switches.h"
 #include "machine/cluster/adapters.h"
@@ -31,8 +32,7 @@ DeviceId copy_node(const Topology& node, std::int32_t index, BytesPerSecond port
 Result<std::vector<DeviceId>> pick_rails(std::int32_t rails, const Topology& node) {
   const std::vector<DeviceId> nics = of_kind(node, DeviceKind::kNic);
   const auto have = static_cast<std::int32_t>(nics.size());
-  if (rails > have)
-    return bad_input("rails={}: a node of '{}' has {} NIC{}", rails, node.title, have, have == 1 ? "" : "s");
+  if (rails > have) return bad_input("rails={}: a node of '{}' has {}", rails, node.title, counted(have, "NIC"));
   const std::int32_t used = rails > 0 ? rails : have;
   std::vector<DeviceId> picked;
   for (std::int32_t r = 0; r < used; ++r) picked.push_back(nics[static_cast<std::size_t>(r * have / used)]);
@@ -49,8 +49,20 @@ std::vector<std::string> network_names(const Catalog& catalog) {
 }
 
 tl::unexpected<Error> unknown_network(const Catalog& catalog, std::string_view name) {
+  // Families by the words that people use for them.
+  static constexpr std::pair<std::string_view, std::string_view> kFamilies[] = {
+      {"infiniband", "ib-"}, {"ib", "ib-"},   {"ethernet", "eth-"},
+      {"eth", "eth-"},       {"tcp", "eth-"}, {"roce", "roce-"},
+      {"efa", "efa-"},       {"rdma", "ib-"}, {"slingshot", "slingshot-"}};
   const auto names = network_names(catalog);
-  return bad_input("unknown net '{}'; {}there are {}", name, did_you_mean(name, names), fmt::join(names, ", "));
+  std::string meant = did_you_mean(name, names);
+  for (const auto& [family, prefix] : kFamilies) {
+    if (family != name) continue;
+    std::vector<std::string> members = names;
+    std::erase_if(members, [&](const std::string& n) { return !n.starts_with(prefix); });
+    meant = fmt::format("did you mean {}? ", fmt::join(members, ", "));
+  }
+  return bad_input("unknown net '{}'; {}there are {}", name, meant, fmt::join(names, ", "));
 }
 
 namespace {

@@ -95,12 +95,19 @@ std::string preset_name(const embedded::File& file) {
   return std::string(name);
 }
 
+std::vector<std::string> other_names(const embedded::File& file) {
+  const json root = json::parse(file.text, nullptr, false);
+  std::vector<std::string> found;
+  if (const auto names = root.find("names"); names != root.end() && names->is_array())
+    for (const json& name : *names)
+      if (name.is_string()) found.push_back(name);
+  return found;
+}
+
 bool preset_is_called(const embedded::File& file, std::string_view name) {
   if (preset_name(file) == name) return true;
-  const json root = json::parse(file.text, nullptr, false);
-  const auto names = root.find("names");
-  return names != root.end() && names->is_array() &&
-         std::ranges::any_of(*names, [&](const json& other) { return other == name; });
+  const std::vector<std::string> names = other_names(file);
+  return std::ranges::find(names, name) != names.end();
 }
 
 Result<Preset> read_preset(const Catalog& catalog, const embedded::File& file, std::span<const std::int32_t> shape) {

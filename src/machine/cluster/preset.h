@@ -36,6 +36,8 @@ Result<Preset> read_preset(const Catalog& catalog, const embedded::File& file,
 std::vector<embedded::File> preset_files(std::span<const embedded::File> files);
 // "data/presets/dgx-h100.json" -> "dgx-h100".
 std::string preset_name(const embedded::File& file);
+// What else a preset is called: "names".
+std::vector<std::string> other_names(const embedded::File& file);
 // By its own name or one of "names": what its GPU or its rental offer is commonly called, e.g. "h100". `name` in small
 // letters.
 bool preset_is_called(const embedded::File& file, std::string_view name);

@@ -48,8 +48,8 @@ class Faults {
     if (what == "jitter") return add_jitter(fault, how);
     const auto parts = cut(what, ':');
     if (!parts)
-      return bad_input(
-          "--fault {}: '{}' is not KIND:PLACE; there are nic:, gpu:, switch:, link:, rank: and jitter=", fault, what);
+      return bad_input("--fault {}: '{}' is not KIND:PLACE; {}there are {}: and jitter=", fault, what, meant_kind(what),
+                       fmt::join(kinds(), ":, "));
     const auto [kind, place] = *parts;
     if (kind == "link") return add_link(fault, place, how);
     if (kind == "rank") return add_rank(fault, place, how);
@@ -114,16 +114,34 @@ class Faults {
     return {};
   }
 
+  // What a fault can be of: links, ranks, and the kinds of devices that the machine has.
+  std::vector<std::string> kinds() const {
+    std::vector<std::string> found = {"link", "rank"};
+    for (const topology::Device& d : machine_.devices()) {
+      const bool network = d.kind == topology::DeviceKind::kNetworkSwitch;
+      std::string kind(network ? "switch" : name(d.kind));
+      if (std::ranges::find(found, kind) == found.end()) found.push_back(std::move(kind));
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+  // A word alone: an example of its place, or what it may mean.
+  std::string meant_kind(std::string_view word) const {
+    const std::vector<std::string> known = kinds();
+    if (std::ranges::find(known, word) == known.end()) return did_you_mean(word, known);
+    return fmt::format("did you mean {}? ",
+                       word == "link" ? fmt::format("link:{}", some_link()) : fmt::format("{}:0", word));
+  }
   // What a misspelt kind or place of a device may mean.
   std::string near_places(std::string_view kind, std::string_view place) const {
     constexpr DeviceId kMost = 4096;
-    const std::vector<std::string> kinds = {"nic", "gpu", "switch", "link", "rank"};
-    if (std::ranges::find(kinds, kind) == kinds.end())
-      return did_you_mean(kind, kinds) + fmt::format("there are {} and jitter", fmt::join(kinds, ", "));
+    const std::vector<std::string> known = kinds();
+    if (std::ranges::find(known, kind) == known.end())
+      return did_you_mean(kind, known) + fmt::format("there are {} and jitter", fmt::join(known, ", "));
     std::vector<std::string> names;
     for (DeviceId id = 0; id < std::min(static_cast<DeviceId>(machine_.devices().size()), kMost); ++id)
       names.push_back(machine_.name_of(id));
-    return did_you_mean(fmt::format("{}{}", kind, place), names) + "weft topo names the devices";
+    return did_you_mean(fmt::format("{}{}", kind, place), names) + "weft topo --links names the devices";
   }
   // "gpu0-nvswitch0"
   std::string some_link() const {
@@ -159,8 +177,9 @@ class Faults {
   Status add_link(const std::string& fault, std::string_view place, std::string_view how) {
     const auto ends = devices_between(machine_, place);
     if (!ends)
-      return bad_input("--fault {}: expected link:A-B with names of devices as weft topo prints them, such as {}",
-                       fault, some_link());
+      return bad_input(
+          "--fault {}: expected link:A-B with names of devices as weft topo --links prints them, such as {}", fault,
+          some_link());
     bool any = false;
     for (std::size_t l = 0; l < links_.size(); ++l) {
       topology::Link& link = links_[l];

@@ -66,7 +66,8 @@ class Loads {
     if (asked.where == "uniform") return add_uniform(text, asked);
     const auto ends = devices_between(topology_, asked.where);
     if (!ends || ends->first == ends->second)
-      return bad_input("--load {}: expected A-B with names of two devices as weft topo prints them, or uniform", text);
+      return bad_input("--load {}: expected A-B with names of two devices as weft topo --links prints them, or uniform",
+                       text);
     for (const auto& [from, to] : {*ends, std::pair(ends->second, ends->first)})
       for (const Path& path : ways(from, to))
         for (std::int64_t f = 0; f < asked.flows; ++f) WEFT_CHECK(add_flow(text, asked, path, from, to));

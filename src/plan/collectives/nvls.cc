@@ -223,7 +223,9 @@ Algorithm nvls_all_reduce() {
 Algorithm nvls_tree_all_reduce() {
   return {.name = "nvls_tree",
           .collective = Collective::kAllReduce,
-          .when = "several nodes whose switches reduce: logarithmic latency across",
+          .when =
+              "a switch in every node that reduces, in the network none that does: sums meet along a tree of the "
+              "nodes, with latency by the logarithm of their number",
           .source = kSource,
           .needs = kSwitch,
           .lanes = 4,

@@ -190,7 +190,7 @@ void limit_by(Limit& limit, std::span<const Cut> cuts, const schedule::Task& tas
   if (task.collective == Collective::kAllReduce && !switches_sum && cuts.size() > 1) {
     const auto parts = static_cast<double>(cuts.size());
     tighten(limit, Duration::seconds(2 * (parts - 1) * bytes / sum.value()),
-            fmt::format("{} {}", what, format_rate(sum * (1 / parts))));
+            fmt::format("{}{} {}", what, least < most ? ", on average" : "", format_rate(sum * (1 / parts))));
   }
 }
 
