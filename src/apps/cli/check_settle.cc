@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "apps/cli/check_matrix.h"
 #include "base/text.h"
 
 namespace weft::cli {

@@ -104,6 +104,11 @@ DoctorFinding finding_of(const Evidence& evidence, const Group& group, bool seco
   for (const Fact* fact : facts)
     if (const std::string part = place_of(*fact); !part.empty() && std::ranges::find(f.parts, part) == f.parts.end())
       f.parts.push_back(part);
+  // A host alone says nothing beside a part of it.
+  const std::vector<std::string> parts = f.parts;
+  std::erase_if(f.parts, [&](const std::string& host) {
+    return std::ranges::any_of(parts, [&](const std::string& part) { return part.ends_with(" on " + host); });
+  });
   // The peer that others name is nearer to the cause than the ranks that complain.
   f.peer = peer_of(evidence, group);
   return f;
@@ -256,7 +261,7 @@ std::string verdict_of(const DoctorReport& report) {
                        damaged.empty() ? "" : "; " + damaged);
   if (!damaged.empty())
     return static_cast<char>(std::toupper(static_cast<unsigned char>(damaged[0]))) + damaged.substr(1) +
-           ": what could be read shows no fault";
+           ": what could be read names no cause";
   if (report.slow.empty()) {
     const auto known = std::ranges::find(report.folded, name(Role::kConfirm), &DoctorFinding::role);
     if (known == report.folded.end()) return nothing_in_words(report);

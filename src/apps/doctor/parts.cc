@@ -1,5 +1,7 @@
 #include "apps/doctor/parts.h"
 
+#include <algorithm>
+#include <array>
 #include <cctype>
 #include <initializer_list>
 
@@ -55,6 +57,24 @@ std::string nic_address(std::string_view text) {
   return address.empty() ? "" : "NIC " + address;
 }
 
+// sinfo -lNe: "gpu017  1  batch  down*  …"; sinfo: "gpu*  up  infinite  3  drain gpu[011-013]".
+std::string out_of_service(std::string_view text) {
+  std::array<std::string_view, 6> words;
+  std::size_t count = 0;
+  for (std::size_t at = text.find_first_not_of(' '); at != std::string_view::npos && count < words.size();) {
+    const auto end = std::min(text.find(' ', at), text.size());
+    words[count++] = text.substr(at, end - at);
+    at = text.find_first_not_of(' ', end);
+  }
+  const auto out = [](std::string_view state) {
+    return state.starts_with("down") || state.starts_with("drain") || state.starts_with("drng") ||
+           state.starts_with("fail");
+  };
+  if (count == words.size() && out(words[3]) && number_at(words[1], 0) >= 0) return std::string(words[0]);
+  if (count == words.size() && out(words[4]) && number_at(words[3], 0) >= 0) return std::string(words[5]);
+  return "";
+}
+
 // "srun: error: Node failure on gpu-a17", "Nodes gpu-a17 not responding", "node/gpu-7", "Node gpu-7 status is now: …".
 std::string node_named(std::string_view text) {
   constexpr std::string_view kUntil = " \t,;\"'";
@@ -63,6 +83,7 @@ std::string node_named(std::string_view text) {
       const std::string node = word_at(text, at + word.size(), kUntil);
       if (!node.empty() && (word != "Nodes " || text.find("not responding") != std::string_view::npos)) return node;
     }
+  if (const std::string out = out_of_service(text); !out.empty()) return out;
   if (text.find("status is now: ") != std::string_view::npos)
     if (const auto at = text.find("Node "); at != std::string_view::npos) return word_at(text, at + 5, kUntil);
   // kubectl get nodes: "gpu-7   NotReady   <none>   12d   v1.29.3"

@@ -38,10 +38,21 @@ TEST(Places, ADeviceHasOneNameHoweverItsAddressIsWritten) {
             Names{"NIC 0000:c1:00.0 on n9"});
 }
 
+TEST(Places, AnSxidWithoutASeverityIsNoSilenceAndADetailOfOneThatHasOne) {
+  const std::string data = "[ 9.1] nvidia-nvswitch2: SXid (PCI:0000:07:00.0): 20009, Data {0x2b, 0x0}\n";
+  EXPECT_EQ(parts(data), Names{"NVSwitch 0000:07:00.0"});
+  const auto both = of(data + "[ 9.2] nvidia-nvswitch2: SXid (PCI:0000:07:00.0): 20009, Non-fatal, Link 5 frob\n");
+  EXPECT_TRUE(both.roots.empty()) << both.verdict;
+  EXPECT_TRUE(both.unknown.empty());
+}
+
 TEST(Places, NodesAndPodsAreNamed) {
   EXPECT_EQ(parts("srun: error: Node failure on gpu-b[03-04]\n"), Names{"node gpu-b[03-04]"});
   EXPECT_EQ(parts("2m  Normal  NodeNotReady  node/gpu-31  Node gpu-31 status is now: NodeNotReady\n"),
             Names{"node gpu-31"});
+  EXPECT_EQ(parts("gpu017     1   batch   drained   96    2:24:2 515000  0  1  (null) Kill task failed\n"),
+            Names{"node gpu017"});
+  EXPECT_EQ(parts("gpu*    up   infinite    3  down* gpu[011-013]\n"), Names{"node gpu[011-013]"});
   EXPECT_EQ(parts("gpu-31   NotReady   <none>   12d   v1.31.2\n"), Names{"node gpu-31"});
   EXPECT_EQ(parts("Name:         llm-worker-5\nNode:         gpu-44/10.1.0.44\nStatus:       Failed\n"
                   "    State:    Terminated\n      Reason:  OOMKilled\n"),

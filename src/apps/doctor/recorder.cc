@@ -118,7 +118,8 @@ Recorder::Added Recorder::add(const std::string& file, const json& dump, std::st
     if (!why.empty() && ++left_out == 1) first = fmt::format("entries[{}]: {}", at, why);
     ++at;
   }
-  if (left_out > 0 && damage.empty()) damage = fmt::format("{}; {} of {} entries left out", first, left_out, at);
+  if (left_out > 0)
+    damage += fmt::format("{}{}; {} of {} entries left out", damage.empty() ? "" : "; ", first, left_out, at);
   if (!damage.empty()) damaged_.push_back({file, rank, std::move(damage)});
   return Added::kYes;
 }
