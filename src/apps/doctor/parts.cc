@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <initializer_list>
+#include <utility>
 
 #include "base/job_text.h"
 
@@ -123,6 +124,7 @@ void Parts::clear() { *this = Parts(); }
 // "Name:   train-0" and "Node:   gpu-7/10.0.3.7" at the start of a line begin what kubectl says of a pod.
 void Parts::describe(std::string_view text) {
   if (text.starts_with("Name: ")) pod_ = word_at(text, 6, " \t\r"), node_.clear();
+  if (text.starts_with("Roles: ")) node_ = std::exchange(pod_, {});  // kubectl describe node
   if (text.starts_with("Node: ")) node_ = word_at(text, 6, " \t\r/");
 }
 
@@ -184,7 +186,7 @@ std::string Parts::of(std::string_view text, int number) const {
   if (const std::string node = node_named(line); !node.empty()) return "node " + node;
   const bool described = line.size() < text.size() && !pod_.empty();
   const std::string pod = described ? pod_ : pod_named(text);
-  if (pod.empty()) return "";
+  if (pod.empty()) return line.size() < text.size() && !node_.empty() ? "node " + node_ : "";
   return described && !node_.empty() ? "pod " + pod + " on node " + node_ : "pod " + pod;
 }
 

@@ -24,8 +24,8 @@ class Parts {
   int port_line_ = 0, gpu_line_ = 0;
 };
 
-constexpr std::string_view kPartWords[] = {"CA '",  "nfiniband device '", "hca_id:", "Port ",
-                                           "port:", "NVIDIA GPU ",        "Name: ",  "Node: "};
+constexpr std::string_view kPartWords[] = {
+    "CA '", "nfiniband device '", "hca_id:", "Port ", "port:", "NVIDIA GPU ", "Name: ", "Node: ", "Roles: "};
 
 // "mlx5_core 0000:3b:00.0 mlx5_3: …" names one NIC twice: "NIC 0000:3b:00.0" and "mlx5_3". Empty: another line.
 std::pair<std::string, std::string> nic_and_name(std::string_view text);

@@ -54,6 +54,9 @@ TEST(Places, NodesAndPodsAreNamed) {
             Names{"node gpu017"});
   EXPECT_EQ(parts("gpu*    up   infinite    3  down* gpu[011-013]\n"), Names{"node gpu[011-013]"});
   EXPECT_EQ(parts("gpu-31   NotReady   <none>   12d   v1.31.2\n"), Names{"node gpu-31"});
+  EXPECT_EQ(
+      parts("Name:         gpu-45\nRoles:        <none>\n  XidCriticalError     True    Wed, 04 Mar 2026 20:00:40\n"),
+      Names{"node gpu-45"});
   EXPECT_EQ(parts("Name:         llm-worker-5\nNode:         gpu-44/10.1.0.44\nStatus:       Failed\n"
                   "    State:    Terminated\n      Reason:  OOMKilled\n"),
             Names{"pod llm-worker-5 on node gpu-44"});

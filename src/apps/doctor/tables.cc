@@ -155,8 +155,12 @@ class TableReader {
     if (text.find("t_avg[usec]") != std::string_view::npos) imb_ = true;
     // IMB's Sendrecv counts megabytes besides, which its collectives do not.
     if (imb_ && table_.collective.empty() && text.find("t_avg[usec]") != std::string_view::npos &&
-        text.find("Mbytes/sec") != std::string_view::npos)
+        text.find("Mbytes/sec") != std::string_view::npos) {
       table_.collective = "send_receive", table_.named = "Mbytes/sec";
+      if (title_.starts_with("Exchange"))
+        table_.refused = "IMB's Exchange is no table of a collective: both neighbours send and receive";
+    }
+    if (words.size() == 1) title_ = words[0];
     if (text.find("# Benchmarking ") != std::string_view::npos) section(text);
     // Behind the rows a programme is that of the next table, but for the last line of nccl-tests.
     const bool ours_to_name = table_.rows.empty() || text.find("test concluded") != std::string_view::npos;
@@ -193,7 +197,7 @@ class TableReader {
     if (table_.rows.empty()) return false;
     const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
     return has("# nThread ") || has("Collective test starting") || has("# Using devices") || !osu_title(text).empty() ||
-           (osu_ && has("osu_") && (has("run ") || has("srun"))) ||
+           has("t_avg[usec]") || (osu_ && has("osu_") && (has("run ") || has("srun"))) ||
            (has("Rank") && has("device") && has("[") && has_rank(words));
   }
   bool has_rank(const std::vector<std::string_view>& words) const {
@@ -342,7 +346,8 @@ class TableReader {
 
   PerfTable table_;
   std::vector<PerfTable> done_;
-  Name next_;  // a programme that was named behind the rows
+  std::string title_;  // the last line of one word
+  Name next_;          // a programme that was named behind the rows
   std::vector<std::int64_t> twice_;
   int number_ = 0;  // of the line
   bool osu_ = false, imb_ = false;

@@ -212,6 +212,15 @@ TEST(Tables, TitlesOfOsuBeginATableEach) {
   EXPECT_EQ(tables[1].rows.size(), 1u);
 }
 
+TEST(Tables, ImbsExchangeBelowItsSendrecvIsNone) {
+  const std::string head = "#bytes #repetitions t_min[usec] t_max[usec] t_avg[usec] Mbytes/sec\n";
+  const auto tables =
+      read_tables("Sendrecv:\n" + head + "4096 9 1.5 1.9 1.7 99\nExchange:\n" + head + "8192 9 3 4 3.5 9\n");
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0].refused, "");
+  EXPECT_NE(tables[1].refused, "");
+}
+
 TEST(Tables, RowsThatAreLeftOutAreCountedWithTheirLines) {
   const std::string rest = "  1024  float  sum  -1  12.0  0.34  0.6  0\n";
   const auto table = read_table(kRow + "-4096" + rest + "9e99" + rest + "nan" + rest + "0" + rest + "4O96" + rest +
