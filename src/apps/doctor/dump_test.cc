@@ -1,6 +1,10 @@
 #include "apps/doctor/dump.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "apps/doctor/diagnosis.h"
 
@@ -101,6 +105,28 @@ TEST(Dump, EntriesThatAreNoListAndRanksThatAreNoneAreNamed) {
     ASSERT_EQ(report.damaged.size(), 1u) << rank;
     EXPECT_EQ(report.damaged[0].rank, 2) << "as its name says";
   }
+}
+
+TEST(Dump, AFileBesideDumpsThatCannotBeReadIsOneThatIsDamaged) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("dumps-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const auto file = [&](const char* name, const std::string& text) { std::ofstream(folder / name) << text; };
+  file("fr_rank_0", dump(0, waiting()));
+  file("fr_rank_1", "");                                  // the process was killed before it wrote
+  file("fr_rank_2", std::string("\x80\x04\x95\x10", 4));  // a pickle that is cut off
+  file("notes.bin", std::string("\0\1\2", 3));
+  Evidence evidence(*shipped_rules());
+  const Status read = evidence.add_path(folder.string());
+  evidence.finish();
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(read) << read.error().message;
+  const auto report = diagnose(evidence);
+  EXPECT_TRUE(report.roots.empty()) << report.verdict;
+  ASSERT_EQ(report.damaged.size(), 2u);
+  EXPECT_EQ(report.damaged[0].rank, 1);
+  EXPECT_EQ(report.damaged[1].rank, 2);
+  ASSERT_EQ(report.left_out.size(), 1u) << "the notes are no dump";
 }
 
 }  // namespace
