@@ -124,6 +124,14 @@ bool is_device(const std::string& interface) {
   return std::filesystem::exists("/sys/class/net/" + interface + "/device", ignored);
 }
 
+// Of a VLAN, a bond or a bridge the devices below, which carry what it carries.
+bool below(const std::string& interface, const std::vector<Rail>& rails) {
+  std::error_code ignored;
+  return std::ranges::any_of(rails, [&](const Rail& rail) {
+    return std::filesystem::exists("/sys/class/net/" + rail.interface + "/lower_" + interface, ignored);
+  });
+}
+
 }  // namespace
 
 std::vector<Rail> rails_of(int pid) {
@@ -149,7 +157,7 @@ std::vector<Rail> with_idle(std::vector<Rail> rails) {
     constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
     const std::string name = i->ifa_name;
     if ((i->ifa_flags & kUp) != kUp || (i->ifa_flags & IFF_LOOPBACK) != 0 || !is_device(name)) continue;
-    if (std::ranges::find(rails, name, &Rail::interface) == rails.end())
+    if (std::ranges::find(rails, name, &Rail::interface) == rails.end() && !below(name, rails))
       rails.push_back({.interface = name, .speed = speed_of(name)});
   }
   freeifaddrs(all);
