@@ -26,7 +26,7 @@ Result<std::string> machine_of(const CheckSpec& spec, const PerfTable& table) {
   const std::size_t hosts = table.hosts.size();
   if (const std::string mixed = mixed_in_words(table); !mixed.empty())
     return bad_input(
-        "{}: {}: which of them the table should be held against cannot be told; --on MACHINE judges it as "
+        "{}: {}: it cannot be said which of them the table should be held against; --on MACHINE judges it as "
         "that machine",
         spec.table, mixed);
   if (const std::string_view known = machine_with(table.gpu); !known.empty()) {

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kHead = std::size_t{4} << 20;  // of a text, what is looked at to tell what it is
+constexpr std::size_t kHead = std::size_t{4} << 20;  // of a text, by which a dump is known
 
 json parsed(std::string_view text) {
   json value = json::parse(text, nullptr, false);
@@ -51,7 +51,7 @@ class Walk {
   int depth_ = 0;
 };
 
-// Where the list of "entries" begins, behind its bracket.
+// The list of "entries" begins here, behind its bracket.
 std::optional<std::size_t> list_of_entries(std::string_view text) {
   constexpr std::string_view kKey = "\"entries\"";
   Walk walk;

@@ -10,7 +10,8 @@ namespace weft::doctor {
 // "with error 12 from peer 10.0.0.7<1>": the peer that the line names; empty: none.
 std::string peer_named(std::string_view line);
 
-// Whom the line names as missing, instead of the rank that complains: "[missing ranks: 1, 3]" of Horovod's coordinator,
+// Ranks that the line names as missing, instead of the one that complains: "[missing ranks: 1, 3]" of Horovod's
+// coordinator,
 // "[Rank 0]: Ranks 5, 7 failed to pass monitoredBarrier in 300000 ms" of torch.
 std::vector<int> missing_ranks(std::string_view line);
 

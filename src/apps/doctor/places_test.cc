@@ -1,4 +1,4 @@
-// Whom and what a line names: nodes, pods, NICs, switches, ranks of summaries; and lines that report nothing.
+// A line names nodes, pods, NICs, switches and ranks; some lines report nothing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
