@@ -93,5 +93,80 @@ TEST_F(Pasted, DoctorShowsTheHintOfAPortThatIsSwitchedOff) {
   EXPECT_NE(a.out.find("mlx5_1 port 1"), std::string::npos) << a.out;
 }
 
+// Rows of eight H100 that take `times` as long as they should: 470 GB/s on the bus, or a part of them.
+std::string rows_of(double times) {
+  const auto row = [&](const char* size, double us, double algbw) {
+    char text[160];
+    std::snprintf(text, sizeof text, "%s  float  sum  -1  %.1f  %.2f  %.2f  0\n", size, us * times, algbw / times,
+                  1.75 * algbw / times);
+    return std::string(text);
+  };
+  return row("  33554432   8388608", 170, 197.38) + row("1073741824 268435456", 4000, 268.44);
+}
+std::string devices(int count, const std::string& last) {
+  std::string text = "# nThread 1 nGpus 1 minBytes 1 maxBytes 2 step: 32(factor)\n# Using devices\n";
+  for (int i = 0; i < count; ++i) {
+    const std::string number = std::to_string(i);
+    text += "#  Rank  " + number + " Group  0 Pid 7" + number + " on n device  " + number + " [0x0" + number +
+            "] NVIDIA " + (i == count - 1 ? last : "H100 80GB HBM3") + "\n";
+  }
+  return text;
+}
+
+TEST_F(Pasted, OfTwoTablesInOneFileEachIsJudgedAndTheWorstIsTheStatus) {
+  const std::string one = devices(8, "H100 80GB HBM3");
+  const Answer a = weft("check " + with(one + rows_of(1) + one + rows_of(10)));
+  EXPECT_EQ(a.code, 1) << a.err;
+  EXPECT_NE(a.out.find("Table 1 of 2 (line 11: "), std::string::npos) << a.out;
+  EXPECT_NE(a.out.find("is what the machine should deliver"), std::string::npos) << a.out;
+  EXPECT_NE(a.out.find("is slow"), std::string::npos) << a.out;
+  const json report = json::parse(weft("check --json - " + with(rows_of(10) + rows_of(1)) + " --on dgx-h100").out);
+  EXPECT_EQ(report.at("slow"), true) << "of the worst";
+  ASSERT_EQ(report.at("tables").size(), 2u);
+  EXPECT_EQ(report.at("tables")[1].at("slow"), false);
+}
+
+TEST_F(Pasted, RanksOnDifferentGpusAreHeldAgainstAMachineThatIsNamed) {
+  const std::string table = devices(8, "A100-SXM4-80GB") + rows_of(1);
+  const Answer asked = weft("check " + with(table));
+  EXPECT_EQ(asked.code, 2);
+  EXPECT_NE(asked.err.find("7 ranks on NVIDIA H100 80GB HBM3"), std::string::npos) << asked.err;
+  const Answer named = weft("check " + with(table) + " --on dgx-h100");
+  EXPECT_EQ(named.code, 0) << named.err;
+  EXPECT_NE(named.out.find("different GPUs"), std::string::npos) << named.out;
+}
+
+TEST_F(Pasted, RowsThatAreLeftOutAreNamedAndOptionsNameTheirBound) {
+  const std::string file = with("-8 2 float sum -1 9.0 0.1 0.1 0\n" + rows_of(1));
+  EXPECT_NE(weft("check " + file + " --on dgx-h100").out.find("1 row left out: line 1 (size -8)."), std::string::npos);
+  EXPECT_NE(weft("check " + file + " -n -3").err.find("--ranks: -3: at least 0"), std::string::npos);
+}
+
+TEST_F(Pasted, RatesOfSeveralPairsAreHeldAgainstAsManyPorts) {
+  const auto table = [&](const char* rate) {
+    return with(
+        std::string("# OSU MPI-CUDA Multiple Bandwidth / Message Rate Test v7.4\n# [ pairs: 2 ] [ window size: 64 ]\n"
+                    "# Size                  MB/s        Messages/s\n4194304 ") +
+        rate + " 23000.5\n");
+  };
+  const Answer good = weft("check " + table("96200.1") + " --on dgx-h100:nodes=2");
+  EXPECT_EQ(good.code, 0) << good.out << good.err;
+  EXPECT_NE(good.out.find("2 ports of 2 pairs"), std::string::npos) << good.out;
+  const Answer shared = weft("check " + table("48100.1") + " --on dgx-h100:nodes=2");
+  EXPECT_EQ(shared.code, 1);
+  EXPECT_NE(shared.out.find("share a port"), std::string::npos) << shared.out;
+}
+
+TEST_F(Pasted, DoctorNamesTheCommandForATableAndAnswersBesideAFileThatIsNotThere) {
+  const std::string file = with(rows_of(1));
+  const Answer table = weft("doctor " + file);
+  EXPECT_EQ(table.code, 0);
+  EXPECT_NE(table.out.find("weft check " + file), std::string::npos) << table.out;
+  const Answer beside = weft("doctor " + file + " " + file + ".not-there");
+  EXPECT_EQ(beside.code, 2);
+  EXPECT_NE(beside.out.find("weft check " + file), std::string::npos) << beside.out;
+  EXPECT_NE(beside.err.find("no such file"), std::string::npos) << beside.err;
+}
+
 }  // namespace
 }  // namespace weft

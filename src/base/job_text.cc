@@ -285,6 +285,24 @@ std::string without_prefixes(std::string text) {
   return line_by_line(text, [](std::string_view line) { return strip_launcher(line).text; });
 }
 
+std::string without_infinities(std::string_view text) {
+  std::string out;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
+    bool replaced = false;
+    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"})
+      if (!quoted && text.substr(i).starts_with(word)) {
+        out += "null";
+        i += word.size() - 1;
+        replaced = true;
+        break;
+      }
+    if (!replaced) out += text[i];
+  }
+  return out;
+}
+
 Result<std::string> read_job_text(const std::filesystem::path& file) {
   WEFT_TRY(std::string text, read_text_file(file));
   return without_prefixes(plain_text(std::move(text)));

@@ -31,6 +31,9 @@ std::string plain_text(std::string text);
 // Without launchers' prefixes, where most lines have one; otherwise the text as it is. Lines keep their numbers.
 std::string without_prefixes(std::string text);
 
+// JSON as Python's json writes it: Infinity, -Infinity and NaN, which are no JSON, become null outside of strings.
+std::string without_infinities(std::string_view text);
+
 // A file of text that comes from a job or a terminal: read_text_file, plain_text, without_prefixes.
 Result<std::string> read_job_text(const std::filesystem::path& file);
 

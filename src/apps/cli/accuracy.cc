@@ -1,3 +1,4 @@
+#include "apps/cli/at_least.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
@@ -297,10 +298,9 @@ Command add_accuracy(CLI::App& app) {
   sub->add_option("--on", spec->on, "the machine of --table");
   sub->add_option("--calibration", spec->calibration, "constants from this file (weft calibrate --from)");
   sub->add_option("--collective", spec->collective, "of --table")->capture_default_str();
-  sub->add_option("--ranks,-n", spec->ranks, "of --table (default: every GPU of the machine)")
-      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--ranks,-n", spec->ranks, "of --table (default: every GPU of the machine)")->check(at_least(0));
   sub->add_option("--gpus-per-thread", spec->together, "of --table: nccl-tests' -g (default: as its first line says)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   sub->add_option("--svg", spec->svg, "draw a picture of each table into this folder")->check(writable_folder);
   sub->add_option("--fail-above", spec->limits, "exit 1 if a total of tables not fitted on is above: A,B,C in percent");
   sub->add_option("--json", spec->json, "write weft.accuracy/1 to this file; - is stdout instead of the table")
@@ -319,7 +319,7 @@ Command add_accuracy(CLI::App& app) {
       ->allow_extra_args(false)
       ->capture_default_str();
   sub->add_option("--steps", spec->steps, "with --regret: plans that take more simulated steps than this are skipped")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1))
       ->capture_default_str();
   sub->footer(kExamples);
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};

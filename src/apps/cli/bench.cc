@@ -1,5 +1,6 @@
 #include "apps/cli/bench.h"
 
+#include "apps/cli/at_least.h"
 #include "apps/cli/bench_kv.h"
 #include "apps/cli/bench_nccl_variables.h"
 #include "apps/cli/bench_one_sided.h"
@@ -363,7 +364,7 @@ Command add_bench(CLI::App& app) {
          "with commas between them (docs/simulation.md)")
       ->capture_default_str();
   sub->add_option("--max-events", spec->max_events, "with --on: stop a simulation after this number of events")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1));
   sub->add_flag(
       "--verbose", spec->verbose,
       "with --on: say where the time goes, what was folded, and the busiest link; transfer: predict each list from "

@@ -1,6 +1,7 @@
 #include "api/calibrate/calibrate.h"
 #include "api/open.h"
 #include "api/this_machine.h"
+#include "apps/cli/at_least.h"
 #include "apps/cli/commands.h"
 #include "apps/training/fit_cards.h"
 #include "base/counted.h"
@@ -146,10 +147,9 @@ Command add_calibrate(CLI::App& app) {
   sub->add_option("--gpu", spec->gpu, "that a log's steps ran on, as in a CSV: A100, H100, GB200, …");
   sub->add_option("--on", spec->on, "the machine that they were measured on");
   sub->add_option("--collective", spec->collective, "that was measured")->capture_default_str();
-  sub->add_option("--ranks,-n", spec->ranks, "that took part (default: every GPU of the machine)")
-      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--ranks,-n", spec->ranks, "that took part (default: every GPU of the machine)")->check(at_least(0));
   sub->add_option("--gpus-per-thread", spec->together, "nccl-tests' -g (default: as the file's first line says)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
   sub->add_option("--out", spec->out, "write weft.calibration/1 to this file; - is stdout instead of text")
       ->check(writable);
   sub->add_option("--json", spec->json, "without --from: write weft.rates/2 to this file; - is stdout instead of text")

@@ -13,6 +13,12 @@ constexpr double kGoodShare = 0.88;
 constexpr std::int64_t kLarge = 64 << 10;  // from which one queue pair fills a port
 constexpr double kGoodLatency = 4;         // us of small messages through two NICs and a switch
 
+// NICs of a node.
+std::int64_t ports(const topology::Topology& machine) {
+  const auto nics = static_cast<std::int64_t>(machine.devices_of(topology::DeviceKind::kNic).size());
+  return std::max<std::int64_t>(1, nics / std::max<std::int64_t>(1, machine.nodes()));
+}
+
 double port_rate(const topology::Topology& machine) {
   double rate = 0;
   for (const topology::DeviceId nic : machine.devices_of(topology::DeviceKind::kNic))
@@ -37,6 +43,10 @@ void print_rows(const doctor::PairTable& table, double most) {
 }
 
 std::string causes(const doctor::PairTable& table) {
+  if (table.pairs > 1)
+    return "pairs that share a port where there are more (UCX_NET_DEVICES, ranks bound to a NIC each; weft ps "
+           "--rails), "
+           "or what slows one pair: osu_bw of one pair says which";
   return table.gpu
              ? "a GPU and a NIC of different sockets or root complexes (weft topo), ACS, an IOMMU that translates, "
                "no peermem or DMA-BUF; the same without --use_cuda says which side is slow"
@@ -57,26 +67,29 @@ Result<int> check_pair(const std::string& file, const std::string& on, const std
   WEFT_TRY(const Machine machine, load_machine(on));
   const double rate = port_rate(machine.view->topology());
   if (rate <= 0) return bad_input("{}: no rate is known of the NICs of {}", file, machine.name);
-  const double most = table.both_ways ? 2 * rate : rate;
+  const std::int64_t used = std::min<std::int64_t>(table.pairs, ports(machine.view->topology()));
+  const double most = (table.both_ways ? 2 * rate : rate) * static_cast<double>(used);
   const auto& last = *std::ranges::max_element(table.rows, {}, &doctor::PairTable::Row::bytes);
   const auto& first = *std::ranges::min_element(table.rows, {}, &doctor::PairTable::Row::bytes);
   const bool bandwidth = last.gigabytes > 0;
   const bool small = bandwidth && last.bytes < kLarge;
   const bool faster = bandwidth && last.gigabytes > 1.02 * most;
   const bool slow = bandwidth ? !small && last.gigabytes < kGoodShare * most : first.microseconds > kGoodLatency;
+  const std::string port = table.pairs == 1 ? "a port" : fmt::format("{} ports of {} pairs", used, table.pairs);
   const std::string what = bandwidth
-                               ? fmt::format("{:.2f} GB/s at {} are {:.0f} % of the {:.3g} GB/s of a port{}",
+                               ? fmt::format("{:.2f} GB/s at {} are {:.0f} % of the {:.3g} GB/s of {}{}",
                                              last.gigabytes, format_bytes(last.bytes), 100 * last.gigabytes / most,
-                                             most, table.both_ways ? ", both ways" : "")
+                                             most, port, table.both_ways ? ", both ways" : "")
                                : fmt::format("{:.2f} us at {}", first.microseconds, format_bytes(first.bytes));
   const std::string verdict =
       faster ? "is faster than a port of this machine: another machine, several ports, or NVLink between GPUs of a node"
-      : small ? "has no message that is large enough to judge a port by"
-      : slow  ? "is slow: " + causes(table)
-              : "is what a port should deliver";
+      : small           ? "has no message that is large enough to judge a port by"
+      : slow            ? "is slow: " + causes(table)
+      : table.pairs > 1 ? "is what the ports of a node should deliver"
+                        : "is what a port should deliver";
   if (json != "-") {
-    fmt::print("This table of a pair ({}{}) {}: {}, {}.\n", shown(table.test), table.gpu ? ", a GPU's memory" : "",
-               verdict, what, machine.name);
+    fmt::print("This table of {} ({}{}) {}: {}, {}.\n", table.pairs == 1 ? "a pair" : "pairs", shown(table.test),
+               table.gpu ? ", a GPU's memory" : "", verdict, what, machine.name);
     print_rows(table, most);
   }
   if (!json.empty()) {
@@ -87,6 +100,7 @@ Result<int> check_pair(const std::string& file, const std::string& on, const std
                                  {"test", table.test},
                                  {"device", table.device},
                                  {"port_GBps", rate},
+                                 {"pairs", table.pairs},
                                  {"verdict", verdict},
                                  {"slow", slow},
                                  {"rows", rows}}));

@@ -111,13 +111,17 @@ void print(const DoctorReport& report, bool verbose) {
       for (const auto& f : report.folded) print(f, ++number, verbose);
   }
   for (const auto& note : report.notes) fmt::print("{}\n", note);
+  for (const auto& one : report.damaged)
+    fmt::print("cut or damaged: {}{}: {}\n", one.file, one.rank >= 0 ? fmt::format(" (rank {})", one.rank) : "",
+               shown(one.text));
   for (const auto& why : report.left_out) fmt::print("not read: {}\n", why);
   if (report.files > 0)
     fmt::print("\n{} of {} read, {} of them in no form that is known\n", counted(report.lines, "line"),
                counted(report.files, "file"), report.not_understood);
 }
 
-Result<DoctorReport> examine(const Spec& spec) {
+// `refused`: what is wrong with paths that cannot be read, beside others that can.
+Result<DoctorReport> examine(const Spec& spec, std::vector<std::string>& refused) {
   DoctorReport report;
   if (spec.paths.empty()) {
     for (const auto& [option, given] :
@@ -129,7 +133,11 @@ Result<DoctorReport> examine(const Spec& spec) {
     WEFT_TRY(auto rules, doctor::shipped_rules());
     doctor::Evidence evidence(std::move(rules));
     for (const std::string& path : spec.paths) {
-      WEFT_CHECK(evidence.add_path(path));
+      if (Status added = evidence.add_path(path); !added) {
+        refused.push_back(added.error().message);
+        if (refused.size() == spec.paths.size()) return bad_input("{}", fmt::join(refused, "; "));
+        continue;
+      }
       // hwloc's XML, which the doctor's own readers leave to the library.
       const bool xml = std::filesystem::is_regular_file(path) && path.ends_with(".xml");
       WEFT_TRY(const std::optional<topology::Topology> machine,
@@ -139,6 +147,7 @@ Result<DoctorReport> examine(const Spec& spec) {
     }
     evidence.finish();
     report = diagnose(evidence);
+    for (const std::string& why : refused) report.left_out.push_back(why);
     if (spec.on.empty() && !spec.workload.empty()) return bad_input("--workload needs --on: the machine of the job");
     if (spec.on.empty() && spec.price != 0) return bad_input("--price needs --on: the machine of the job");
     if (spec.on.empty() && !spec.bytes.empty()) return bad_input("--bytes needs --on: the machine of the job");
@@ -167,14 +176,17 @@ Result<int> run(const Spec& spec) {
     return found ? kBadAnswer : 0;
   }
   if (spec.interval != 2 || spec.count != 0) return bad_input("--interval and --count need --watch");
-  WEFT_TRY(const DoctorReport report, examine(spec));
+  std::vector<std::string> refused;
+  WEFT_TRY(const DoctorReport report, examine(spec, refused));
   if (spec.json != "-") print(report, spec.verbose);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(report)));
+  if (!refused.empty()) return bad_input("{}", fmt::join(refused, "; "));
   return report.troubled ? kBadAnswer : 0;
 }
 
 Result<nlohmann::json> answer(const Spec& spec) {
-  WEFT_TRY(const DoctorReport report, examine(spec));
+  std::vector<std::string> refused;
+  WEFT_TRY(const DoctorReport report, examine(spec, refused));
   return to_json(report);
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 
+#include "apps/cli/at_least.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/help.h"
 #include "apps/cli/on_interrupt.h"
@@ -359,8 +360,7 @@ Command add_train(CLI::App& app) {
   sub->add_option("--tp", plan.tp, "tensor parallel")->capture_default_str();
   sub->add_option("--pp", plan.pp, "pipeline stages")->capture_default_str();
   sub->add_option("--vp", plan.vp, "chunks of layers per stage (interleaved 1F1B)")->capture_default_str();
-  sub->add_option("--dp", spec->words.dp, "replicas (default: what is left of the machine)")
-      ->check(CLI::NonNegativeNumber);
+  sub->add_option("--dp", spec->words.dp, "replicas (default: what is left of the machine)")->check(at_least(0));
   sub->add_option("--ep", plan.ep, "ranks that experts are spread over")->capture_default_str();
   sub->add_option("--etp", plan.etp, "ranks that share the matrices of an expert")->capture_default_str();
   sub->add_option("--overlap-experts", plan.overlap_experts,
@@ -376,8 +376,8 @@ Command add_train(CLI::App& app) {
   sub->add_option("--zero", plan.zero, "stage of ZeRO: 0 to 3; 3 is FSDP")->capture_default_str();
   sub->add_option("--shard", plan.shard, "replicas that ZeRO spreads over (HSDP); 0: all")->capture_default_str();
   sub->add_option("--first-layers", plan.first_layers, "layers of the first stage (default: as the others)")
-      ->check(CLI::NonNegativeNumber);
-  sub->add_option("--last-layers", plan.last_layers, "layers of the last stage")->check(CLI::NonNegativeNumber);
+      ->check(at_least(0));
+  sub->add_option("--last-layers", plan.last_layers, "layers of the last stage")->check(at_least(0));
   sub->add_option("--layout", spec->words.layout, "of all chunks, as Megatron-LM writes it: Et*3|(tt|)*29m|L");
   sub->add_option("--mtp", plan.mtp, "layers of multi-token prediction, on the last stage")->capture_default_str();
   sub->add_option("--lora", plan.lora, "rank of adapters beside frozen weights; 0: none")->capture_default_str();

@@ -1,11 +1,15 @@
 #include "apps/doctor/columns.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <utility>
 
 #include "apps/doctor/cells.h"
 #include "apps/doctor/line.h"
+#include "base/text.h"
 
 namespace weft::doctor {
 namespace {
@@ -147,7 +151,8 @@ class Reader {
  public:
   explicit Reader(std::string_view column) : wanted_(lower(trimmed(column))) {}
 
-  void line(std::string_view text) {
+  void line(std::string_view text, int number_of_line) {
+    number_ = number_of_line;
     words(text);
     if (!header_ && header(text)) return;
     if (header_) row(text);
@@ -157,6 +162,8 @@ class Reader {
     close();
     if (best_.rows.empty() && !out_.no_column) return std::nullopt;
     best_.ranks = ranks_;
+    settle_bandwidths();
+    best_.cut = lost_.cut, best_.dropped = lost_.dropped;
     best_.left_out = sections_ > 0 ? sections_ - 1 : 0;
     if (nixl_) make_pair();
     out_.table = std::move(best_);
@@ -231,11 +238,28 @@ class Reader {
     const double bytes = size && *size < cells.size() ? size_in(cells[*size], columns_[*size].unit)
                          : elements                   ? value(elements) * kFloat
                                                       : 0;
-    if (bytes < 1 || bytes > 1e15) return;
+    if (!(bytes >= 1 && bytes <= static_cast<double>(kMostMessage))) {
+      if (is_data(cells)) leave_out(lost_, number_, fmt::format("size {}", shown(cells[size ? *size : *elements])));
+      return;
+    }
     PerfTable::Row one{.bytes = static_cast<std::int64_t>(bytes + 0.5), .microseconds = value(time_)};
     one.algbw = value(first(Kind::kAlgbw)), one.busbw = value(first(Kind::kBusbw));
     if (one.microseconds <= 0 && one.algbw > 0) one.microseconds = bytes / one.algbw * 1e-3;
-    if (one.microseconds > 0 || one.busbw > 0) own_.rows.push_back(one);
+    const bool timed = std::isfinite(one.microseconds) && std::isfinite(one.busbw) && std::isfinite(one.algbw);
+    if (timed && (one.microseconds > 0 || one.busbw > 0)) {
+      if (own_.line == 0) own_.line = number_;
+      own_.rows.push_back(one);
+    } else if (is_data(cells)) {
+      leave_out(lost_, number_, "no time or bandwidth that is a number above 0");
+    }
+  }
+
+  // Cells of a row, and not of a line of Markdown or a text between tables.
+  bool is_data(const Cells& cells) const {
+    const auto figure = [](const std::string& cell) {
+      return number(cell) || cell.find_first_of("0123456789") != std::string::npos;
+    };
+    return cells.size() >= 2 && (mark_ != ' ' || cells.size() >= columns_.size()) && std::ranges::any_of(cells, figure);
   }
 
   // A line with a collective's name alone: rows of it follow.
@@ -255,6 +279,34 @@ class Reader {
     own_ = {};
   }
 
+  // A bandwidth that is in all rows the same times size over time is that of the bus, as its ratio says; and sizes "MB"
+  // may be 10^6 bytes.
+  void settle_bandwidths() {
+    constexpr double kDigits = 0.5, kAlike = 1.05, kNear = 0.02;  // GB/s from which on there are two digits
+    double least = 0, most = 0, sum = 0;
+    int seen = 0;
+    for (const PerfTable::Row& row : best_.rows) {
+      if (row.algbw < kDigits || row.busbw > 0 || row.microseconds <= 0) continue;
+      const double ratio = row.algbw / (static_cast<double>(row.bytes) / row.microseconds * 1e-3);
+      least = seen == 0 ? ratio : std::min(least, ratio), most = std::max(most, ratio);
+      sum += ratio, ++seen;
+    }
+    if (seen < 2 || most > kAlike * least || std::abs(sum / seen - 1) < kNear) return;
+    const auto size = first(Kind::kSize);
+    const double unit = size ? columns_[*size].unit : 1;
+    const double decimal = unit == 1 ? 1 : std::pow(1000 / 1024.0, std::round(std::log(unit) / std::log(1024.0)));
+    const double share = static_cast<double>(ranks_ - 1) / static_cast<double>(std::max<std::int64_t>(1, ranks_));
+    for (const double smaller : {1.0, decimal})
+      for (const double factor : {1.0, 2 * share, share}) {
+        if (factor <= 0 || std::abs(sum / seen / smaller - factor) > kNear * factor) continue;
+        for (PerfTable::Row& row : best_.rows) {
+          row.bytes = std::llround(static_cast<double>(row.bytes) * smaller);
+          if (factor != 1) row.busbw = std::exchange(row.algbw, row.algbw / factor);
+        }
+        return;
+      }
+  }
+
   void make_pair() {
     PairTable pair{.test = "NIXLBench"};
     for (const PerfTable::Row& row : best_.rows)
@@ -265,12 +317,14 @@ class Reader {
 
   std::string wanted_;
   char mark_ = ' ';
+  int number_ = 0;  // of the line
   bool header_ = false, nixl_ = false;
   std::size_t indent_ = 0, sections_ = 0;
   std::optional<std::size_t> time_;
   std::int64_t ranks_ = 0;
   std::vector<Column> columns_;
   PerfTable own_, best_;
+  PerfTable lost_;  // counts the rows that are left out
   ColumnTable out_;
 };
 
@@ -279,9 +333,9 @@ class Reader {
 std::optional<ColumnTable> read_columns(std::string_view text, std::string_view column) {
   constexpr std::size_t kLongestLine = 1024;
   Reader reader(column);
-  while (!text.empty()) {
+  for (int number = 1; !text.empty(); ++number) {
     const auto end = text.find('\n');
-    reader.line(strip_launcher(text.substr(0, std::min(end, kLongestLine))).text);
+    reader.line(strip_launcher(text.substr(0, std::min(end, kLongestLine))).text, number);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   return reader.finish();

@@ -132,5 +132,32 @@ TEST(Columns, NvshmemsTestsNameTheirCollectiveAboveAHeaderOfTheirOwn) {
   EXPECT_EQ(collective_in("a reduction of the time"), "");
 }
 
+TEST(Columns, RowsWithoutASizeOrATimeAreCountedWithTheirLines) {
+  const auto columns = read_columns(
+      "size_bytes,time_us,busbw\n1024,9.5,0.2\n-2048,9.6,0.4\nnan,9.7,0.4\n4096,nan,\n"
+      "8192,oops,-\n1e99,3,4\n16384,12.5,2.5\n",
+      "");
+  ASSERT_TRUE(columns);
+  EXPECT_EQ(columns->table.rows.size(), 2u);
+  EXPECT_EQ(columns->table.cut, 5u);
+  ASSERT_FALSE(columns->table.dropped.empty());
+  EXPECT_EQ(columns->table.dropped[0].line, 3);
+}
+
+// Four ranks: the bus carries 1.5 times what 10^6 bytes in 25 us are, 40 GB/s.
+TEST(Columns, ABandwidthOfTheBusIsKnownByItsRatioAndMegabytesMayBeDecimal) {
+  const auto columns = read_columns(
+      "mpirun -np 4 ./bench\nsize(MB)   tavg(usec)   avgbw(GB/sec)\n1.00   25.0   60.00\n64.00   800.0   120.00\n", "");
+  ASSERT_TRUE(columns);
+  ASSERT_EQ(columns->table.rows.size(), 2u);
+  EXPECT_EQ(columns->table.rows[0].bytes, 1'000'000);
+  EXPECT_DOUBLE_EQ(columns->table.rows[0].busbw, 60);
+  EXPECT_DOUBLE_EQ(columns->table.rows[0].algbw, 40);
+  const auto plain =
+      read_columns("mpirun -np 4 x\nsize(MB)  time(us)  bw(GB/s)\n1  25.0  41.943\n2  50.0  41.943\n", "");
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->table.rows[0].bytes, 1 << 20);
+}
+
 }  // namespace
 }  // namespace weft::doctor

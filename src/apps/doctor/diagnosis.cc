@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 #include <span>
 
@@ -104,6 +105,11 @@ DoctorFinding finding_of(const Evidence& evidence, const Group& group, bool seco
   for (const Fact* fact : facts)
     if (const std::string part = place_of(*fact); !part.empty() && std::ranges::find(f.parts, part) == f.parts.end())
       f.parts.push_back(part);
+  // A host alone says nothing beside a part of it.
+  const std::vector<std::string> parts = f.parts;
+  std::erase_if(f.parts, [&](const std::string& host) {
+    return std::ranges::any_of(parts, [&](const std::string& part) { return part.ends_with(" on " + host); });
+  });
   // The peer that others name is nearer to the cause than the ranks that complain.
   f.peer = peer_of(evidence, group);
   return f;
@@ -121,6 +127,14 @@ bool is_confirmed(const std::vector<Group>& groups, const Group& root) {
   });
 }
 
+// The peer that effects name most; empty: none.
+std::string closed_peer(const Evidence& evidence, const std::vector<Group>& groups) {
+  for (const Group& group : groups)
+    if (group.rule->role == Role::kTeardown || group.rule->role == Role::kCascade)
+      if (std::string peer = peer_of(evidence, group); !peer.empty()) return peer;
+  return "";
+}
+
 std::string next_of(const Evidence& evidence, const std::vector<Group>& groups) {
   std::string text =
       "not enough evidence: set NCCL_DEBUG=INFO NCCL_DEBUG_FILE=nccl.%h.%p NCCL_DEBUG_SUBSYS=INIT,NET,GRAPH,ENV ";
@@ -132,12 +146,8 @@ std::string next_of(const Evidence& evidence, const std::vector<Group>& groups) 
     text += fmt::format("; the smallest SeqNum in a watchdog's line is {}{}", job.watchdog_sequence,
                         job.watchdog_rank >= 0 ? fmt::format(", of rank {}", job.watchdog_rank) : "");
   if (const std::string missing = job.missing(); !missing.empty()) text += "; " + missing + ": begin there";
-  for (const Group& group : groups)
-    if (group.rule->role == Role::kTeardown || group.rule->role == Role::kCascade)
-      if (const std::string peer = peer_of(evidence, group); !peer.empty()) {
-        text += fmt::format("; the peer that most saw close is {}: its log comes first", peer);
-        break;
-      }
+  if (const std::string peer = closed_peer(evidence, groups); !peer.empty())
+    text += fmt::format("; the peer that most saw close is {}: its log comes first", peer);
   return text;
 }
 
@@ -174,6 +184,14 @@ void add_unknown(const Evidence& evidence, DoctorReport& report) {
   }
 }
 
+// Damaged dumps are among them, and no more among the files that were not read.
+void add_damaged(const Evidence& evidence, DoctorReport& report) {
+  for (const Recorder::Damaged& one : evidence.damaged()) {
+    report.damaged.push_back({.file = one.file, .text = one.why, .rank = one.rank});
+    std::erase_if(report.left_out, [&](const std::string& file) { return file.starts_with(one.file + ": "); });
+  }
+}
+
 // Who is to blame, and who only suffers: ranks of effects that the first finding does not blame.
 void split_ranks(const std::vector<Group>& groups, DoctorReport& report) {
   if (report.roots.empty()) return;
@@ -202,25 +220,47 @@ std::string unknown_in_words(const DoctorReport& report) {
                      fact.rank >= 0 ? fmt::format("rank {}: ", fact.rank) : "", shown(quoted));
 }
 
+// "the dump of rank 2 is cut or damaged"; empty: none is.
+std::string damaged_in_words(const DoctorReport& report) {
+  if (report.damaged.empty()) return "";
+  std::set<int> ranks;
+  for (const auto& one : report.damaged)
+    if (one.rank >= 0) ranks.insert(one.rank);
+  const bool one = report.damaged.size() == 1;
+  return fmt::format(
+      "{} {}",
+      one ? "a flight recorder dump is cut or damaged"
+          : fmt::format("{} flight recorder dumps are cut or damaged", report.damaged.size()),
+      ranks.empty() ? "" : fmt::format("(rank{} {})", ranks.size() == 1 ? "" : "s", fmt::join(ranks, " ")));
+}
+
 std::string nothing_in_words(const DoctorReport& report) {
   const auto hint = std::ranges::find(report.folded, name(Role::kConfig), &DoctorFinding::role);
   if (hint != report.folded.end())
     return fmt::format("No fault found; worth knowing: {}{}", hint->finding, parts_in_words(*hint));
+  if (report.tables) return "No fault found in a table of measured collectives; weft check says whether it is slow";
   return report.lines > 0 && report.not_understood >= report.lines
              ? "No fault found, and no line that the doctor reads: these may be no logs of a job"
              : "No fault found";
 }
 
 std::string verdict_of(const DoctorReport& report) {
+  const std::string damaged = damaged_in_words(report);
   if (!report.roots.empty()) {
     const DoctorFinding& first = report.roots.front();
     const std::string victims =
         report.victims.empty() ? "" : fmt::format("; victims: {}", counted(report.victims.size(), "other rank"));
-    return fmt::format("{} ({}{}{}){}", first.finding, first.confidence, ranks_in_words(first), parts_in_words(first),
-                       victims);
+    return fmt::format("{} ({}{}{}){}{}", first.finding, first.confidence, ranks_in_words(first), parts_in_words(first),
+                       victims, damaged.empty() ? "" : "; " + damaged);
   }
   if (!report.unknown.empty()) return unknown_in_words(report);
-  if (!report.next.empty()) return "Something ended this job, and its cause is not in the evidence";
+  if (!report.next.empty())
+    return fmt::format("Something ended this job, and its cause is not in the evidence{}{}",
+                       report.peer.empty() ? "" : fmt::format("; the peer that most saw close is {}", report.peer),
+                       damaged.empty() ? "" : "; " + damaged);
+  if (!damaged.empty())
+    return static_cast<char>(std::toupper(static_cast<unsigned char>(damaged[0]))) + damaged.substr(1) +
+           ": what could be read names no cause";
   if (report.slow.empty()) {
     const auto known = std::ranges::find(report.folded, name(Role::kConfirm), &DoctorFinding::role);
     if (known == report.folded.end()) return nothing_in_words(report);
@@ -260,8 +300,16 @@ DoctorReport diagnose(const Evidence& evidence) {
   split_ranks(groups, report);
   add_unknown(evidence, report);
   const bool worse = std::ranges::any_of(report.unknown, [](const auto& u) { return u.severity != "warning"; });
-  if ((effects || worse) && report.roots.empty()) report.next = next_of(evidence, groups);
-  report.troubled = !report.roots.empty() || !report.unknown.empty() || effects;
+  if ((effects || worse) && report.roots.empty()) {
+    report.next = next_of(evidence, groups);
+    report.peer = closed_peer(evidence, groups);
+  }
+  add_damaged(evidence, report);
+  for (const std::string& file : evidence.tables())
+    report.notes.push_back(
+        fmt::format("{} has a table of measured collectives: weft check {} says whether it is slow", file, file));
+  report.tables = !evidence.tables().empty();
+  report.troubled = !report.roots.empty() || !report.unknown.empty() || effects || !report.damaged.empty();
   report.verdict = verdict_of(report);
   return report;
 }

@@ -1,13 +1,13 @@
 #include "apps/doctor/evidence.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <filesystem>
 
+#include "apps/doctor/dump.h"
 #include "apps/doctor/line.h"
 #include "apps/doctor/machine_facts.h"
 #include "apps/doctor/memory.h"
+#include "apps/doctor/named.h"
 #include "apps/doctor/pickle.h"
 #include "apps/doctor/tables.h"
 #include "apps/doctor/traceback.h"
@@ -37,45 +37,6 @@ constexpr std::string_view kRasWords[] = {"MISMATCH",         "INCOMPLETE",     
                                           "managing GPU",     "considered dead", "Missing communicator",
                                           "not launched any", "RUNNING"};
 
-// "with error 12 from peer 10.0.0.7<1>": the peer that the line names.
-std::string peer_of(std::string_view line) {
-  for (const std::string_view word : {"Got completion from peer ", "closed by remote peer ", "losed by peer [",
-                                      "onnect to target: ", "onnect to segment: ", "onnect to ", "Call to recv from ",
-                                      "HTTPConnectionPool(host='", " and ip: ", " and address: "})
-    if (const auto at = line.find(word); at != std::string_view::npos) {
-      auto begin = at + word.size();
-      if (begin < line.size() && line[begin] == '(') ++begin;  // "connect to (node-3, 29500)"
-      return std::string(line.substr(begin, line.find_first_of(" <,)]'", begin) - begin));
-    }
-  return "";
-}
-
-// Whom the line names as missing, instead of the rank that complains: "[missing ranks: 1, 3]" of Horovod's coordinator,
-// "[Rank 0]: Ranks 5, 7 failed to pass monitoredBarrier in 300000 ms" of torch.
-std::vector<int> missing_ranks(std::string_view line) {
-  constexpr std::string_view kHorovod = "[missing ranks: ", kBarrier = " failed to pass monitoredBarrier";
-  auto at = line.find(kHorovod);
-  if (at != std::string_view::npos) {
-    at += kHorovod.size();
-  } else if (const auto end = line.find(kBarrier); end != std::string_view::npos) {
-    at = line.rfind("Rank", end);
-    if (at == std::string_view::npos) return {};
-    at = line.find(' ', at) + 1;
-  } else {
-    return {};
-  }
-  std::vector<int> ranks;
-  int rank = 0;
-  for (const char* next = line.data() + at; next < line.data() + line.size();) {
-    const auto [rest, error] = std::from_chars(next, line.data() + line.size(), rank);
-    if (error != std::errc()) break;
-    ranks.push_back(rank);
-    next = rest;
-    while (next < line.data() + line.size() && (*next == ',' || *next == ' ')) ++next;
-  }
-  return ranks;
-}
-
 }  // namespace
 
 Evidence::Evidence(std::vector<Rule> rules) : rules_(std::move(rules)), counts_(rules_.size()), ranks_(rules_.size()) {
@@ -86,6 +47,7 @@ Evidence::Evidence(std::vector<Rule> rules) : rules_(std::move(rules)), counts_(
   for (const std::string_view word : Job::words()) words_.add(word, owner(kJob));
   for (const std::string_view word : kRasWords) words_.add(word, owner(kRas));
   for (const std::string_view word : table_words()) words_.add(word, owner(kTable));
+  for (const std::string_view word : {"# OSU ", "# Benchmarking "}) words_.add(word, owner(kTable));
   for (const std::string_view word : trouble_words()) words_.add(word, owner(kTrouble));
   for (const std::string_view word : kPartWords) words_.add(word, owner(kPart));
   words_.add("by PyTorch", owner(kMemory));
@@ -112,9 +74,11 @@ void Evidence::found(std::string_view id, Fact fact) {
   keep(std::move(fact));
 }
 
-void Evidence::keep(Fact fact) {
+void Evidence::keep(Fact fact, std::size_t times) {
   if (fact.rank >= 0) ranks_[fact.rule].insert(fact.rank);
-  if (++counts_[fact.rule] <= kMostFacts) facts_.push_back(std::move(fact));
+  std::size_t& count = counts_[fact.rule];
+  if (count < kMostFacts) facts_.push_back(std::move(fact));
+  count += times;
 }
 
 void Evidence::forget(std::string_view rule, const std::string& file, int line) {
@@ -145,6 +109,7 @@ Status Evidence::add_path(const std::string& path) {
     auto text = read_text_file(file, kLargestFile);
     const std::string problem = !text ? text.error().message : add_file(file.string(), std::move(*text));
     if (problem.empty()) continue;
+    unread_.emplace_back(file.string(), problem);
     if (!folder) return bad_input("{}", problem);
     left_out_.push_back(problem);
   }
@@ -154,11 +119,13 @@ Status Evidence::add_path(const std::string& path) {
 }
 
 void Evidence::add_text(const std::string& file, std::string_view text) {
+  if (const auto problem = add_document(file, text)) {
+    if (!problem->empty()) left_out_.push_back(*problem);
+    return;
+  }
   ++files_;
   parts_.clear();
-  if (const auto first = text.find_first_not_of(" \t\r\n");
-      first != std::string_view::npos && text[first] == '{' && add_dump(file, json::parse(text, nullptr, false)))
-    return;
+  rows_ = 0;
   judge_machine(file, text);
   const auto understood = not_understood_;
   const bool markup =
@@ -176,6 +143,19 @@ void Evidence::add_text(const std::string& file, std::string_view text) {
     }
   }
   if (markup) not_understood_ = understood;  // of a machine, which is read as a whole
+  if (rows_ > 0) tables_.push_back(file);
+}
+
+std::optional<std::string> Evidence::add_document(const std::string& file, std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || text[first] != '{') return std::nullopt;
+  const bool dump = looks_like_dump(text);
+  Dump read = dump ? read_dump(text) : Dump{.document = json::parse(text, nullptr, false), .damage = {}};
+  const bool nothing = dump && read.document["entries"].empty() && !read.damage.empty();
+  const std::string problem = nothing ? fmt::format("{}: {}", file, read.damage) : "";
+  if (!add_dump(file, read.document, std::move(read.damage))) return std::nullopt;
+  ++files_;
+  return problem;
 }
 
 void Evidence::judge_machine(const std::string& file, std::string_view text) {
@@ -189,6 +169,22 @@ void Evidence::add_machine(const std::string& file, const topology::Topology& ma
   for (MachineFact& one : judge(machine))
     found(one.rule, {.file = file, .text = std::move(one.text), .source = "topology", .line = one.line});
   notes_.push_back(fmt::format("{}: judged as a machine of {}", file, devices_of(machine)));
+}
+
+// Rules among hits_ that find the line. A rule that gives way is not among them where another root is.
+std::vector<int> Evidence::matching(std::string_view line) const {
+  std::vector<int> found;
+  for (const int owner : hits_) {
+    if (owner >= static_cast<int>(rules_.size())) break;
+    if (rules_[static_cast<std::size_t>(owner)].matches(line)) found.push_back(owner);
+  }
+  const auto rule = [&](int owner) -> const Rule& { return rules_[static_cast<std::size_t>(owner)]; };
+  const bool named = std::ranges::any_of(found, [&](int owner) {
+    const Rule& r = rule(owner);
+    return r.role == Role::kRoot && !r.gives_way && r.needs.empty() && r.without.empty();
+  });
+  if (named) std::erase_if(found, [&](int owner) { return rule(owner).gives_way; });
+  return found;
 }
 
 void Evidence::add_line(const std::string& file, int number, std::string_view original) {
@@ -214,9 +210,7 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
   std::optional<Fact> fact;  // what all rules' facts of this line have in common
   std::optional<Process> process;
   std::vector<int> missing;
-  for (const int owner : hits_) {
-    if (owner >= rules) break;
-    if (!rules_[static_cast<std::size_t>(owner)].matches(line.text)) continue;
+  for (const int owner : matching(line.text)) {
     understood = true;
     if (!fact) {
       process = process_of(line.text);
@@ -233,15 +227,17 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
       if (fact->rank < 0) fact->rank = blamed_by_weft(line.text);
       missing = missing_ranks(line.text);
       if (line.text.find("by subset of ranks") != std::string_view::npos) fact->rank = -1;
-      fact->peer = peer_of(line.text);
+      fact->peer = peer_named(line.text);
       fact->part = parts_.of(line.text, number);
+      if (auto [nic, name] = nic_and_name(line.text); !nic.empty() && !name.empty())
+        nics_.emplace(std::pair(fact->host, std::move(nic)), std::move(name));
       if (const auto moment = moment_of(original)) {
         fact->time = moment->shown;
         fact->at = moment->seconds;
       }
     }
     fact->rule = static_cast<std::size_t>(owner);
-    if (missing.empty()) keep(*fact);
+    if (missing.empty()) keep(*fact, times_named(line.text));
     for (const int rank : missing) {
       fact->rank = rank;
       keep(*fact);
@@ -265,6 +261,7 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
   if (hit(kRas)) understood = ras_.line(line.text, file, number) || understood;
   if (hit(kTable)) {
     understood = true;
+    if (is_row(line.text)) ++rows_;
     if (has_wrong_elements(line.text))
       found("F155", {.file = file, .text = std::string(original), .source = "table", .line = number});
   }
@@ -364,7 +361,9 @@ std::string Evidence::add_file(const std::string& file, std::string text) {
   }
   if (binary(text)) return fmt::format("{}: a binary file", file);
   if (text.empty()) return fmt::format("{}: an empty file", file);
-  add_text(file, plain_text(std::move(text)));
+  text = plain_text(std::move(text));
+  if (const auto problem = add_document(file, text)) return *problem;
+  add_text(file, text);
   return {};
 }
 
@@ -376,13 +375,13 @@ std::string Evidence::add_pickle(const std::string& file, std::string_view text)
   return {};
 }
 
-bool Evidence::add_dump(const std::string& file, const json& dump) {
+bool Evidence::add_dump(const std::string& file, const json& dump, std::string damage) {
   if (const std::string* const error = records_.add(file, dump)) {
     add_line(file, 1, std::string_view(*error).substr(0, kLongestLine));
     return true;
   }
   const auto before = recorder_.entries();
-  const auto added = recorder_.add(file, dump);
+  const auto added = recorder_.add(file, dump, std::move(damage));
   if (added == Recorder::Added::kTwice)
     left_out_.push_back(fmt::format("{}: a second dump of one rank, perhaps of another job", file));
   lines_ += recorder_.entries() - before;
@@ -412,7 +411,13 @@ void Evidence::settle_times() {
 }
 
 void Evidence::finish() {
+  for (const auto& [file, line] : elastic_.not_first())
+    for (const std::string_view rule : {"W06", "W09", "F012"}) forget(rule, file, line);
   for (Fact& fact : facts_) {
+    if (fact.rank < 0)
+      if (auto place = elastic_.place_of(fact.file, fact.line); place.rank >= 0)
+        fact.rank = place.rank, fact.host = std::move(place.host);
+    if (const auto name = nics_.find({fact.host, fact.part}); name != nics_.end()) fact.part = name->second;
     if (fact.rank < 0 && !fact.process.empty()) fact.rank = job_.rank_of(fact.process);
     if (fact.rank >= 0) ranks_[fact.rule].insert(fact.rank);
   }
@@ -422,8 +427,9 @@ void Evidence::finish() {
   pitfalls_.finish(finder);
   tools_.finish(finder);
   elastic_.finish(finder);
-  for (const auto& [file, line] : elastic_.ended_by_agent()) forget("W06", file, line);
+  for (const auto& [file, why] : unread_) recorder_.add_unread(file, why.substr(std::min(why.size(), file.size() + 2)));
   recorder_.finish(finder);
+  for (std::string& open : recorder_.not_known()) notes_.push_back(std::move(open));
   traces_.finish(finder);
   records_.finish(finder);
   settle_times();

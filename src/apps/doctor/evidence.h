@@ -2,6 +2,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -67,15 +68,22 @@ class Evidence {
   std::size_t files() const { return files_; }
   const Job& job() const { return job_; }
   bool has_recorder() const { return !recorder_.empty(); }
+  const std::vector<Recorder::Damaged>& damaged() const { return recorder_.damaged(); }
+  // Files with tables of measured collectives, which `weft check` judges.
+  const std::vector<std::string>& tables() const { return tables_; }
 
  private:
   void add_line(const std::string& file, int number, std::string_view line);
-  bool add_dump(const std::string& file, const nlohmann::json& dump);  // false: it is none
+  // A flight recorder's dump or a record of weft. Nothing: the text is none of them; else what is wrong with a dump of
+  // which no entry can be read, or empty.
+  std::optional<std::string> add_document(const std::string& file, std::string_view text);
+  bool add_dump(const std::string& file, const nlohmann::json& dump, std::string damage = {});  // false: it is none
+  std::vector<int> matching(std::string_view line) const;
   // Both say what is wrong with the file; empty: nothing.
   std::string add_file(const std::string& file, std::string text);
   std::string add_pickle(const std::string& file, std::string_view text);
   void found(std::string_view id, Fact fact);
-  void keep(Fact fact);
+  void keep(Fact fact, std::size_t times = 1);
   void forget(std::string_view rule, const std::string& file, int line);
   void settle_times();
   void settle_unknown();
@@ -106,8 +114,11 @@ class Evidence {
   Records records_;
   std::vector<Unknown> unknown_;
   std::size_t unknown_lines_ = 0;
-  std::map<std::pair<std::string, int>, Fact> open_tracebacks_;  // by file and rank
-  std::vector<std::string> left_out_, notes_;
+  std::map<std::pair<std::string, int>, Fact> open_tracebacks_;      // by file and rank
+  std::map<std::pair<std::string, std::string>, std::string> nics_;  // names, by host and address
+  std::vector<std::string> left_out_, notes_, tables_;
+  std::vector<std::pair<std::string, std::string>> unread_;  // files, and what is wrong with them
+  std::size_t rows_ = 0;                                     // of tables, of the file that is read
   std::int64_t lines_ = 0, not_understood_ = 0;
   std::size_t files_ = 0;
 };

@@ -34,14 +34,16 @@ std::string address(std::string_view text) { return std::string(text.substr(0, t
 
 const std::vector<std::string_view>& Job::words() {
   static const std::vector<std::string_view> kWords = {
-      " nranks ",           "NCCL version ", " set by environment to ", "NET/IB : Using", "Using network ", "Bootstrap",
-      "NET/Socket : Using", "SeqNum=",       "Init COMPLETE",           "last enqueued"};
+      " nranks ",       "NCCL version ", " set by environment to ", "NET/IB : Using",
+      "Using network ", "Bootstrap",     "NET/Socket : Using",      "SeqNum=",
+      "Init COMPLETE",  "last enqueued", "WorkNCCL(OpType="};
   return kWords;
 }
 
 void Job::line(const Line& line, const Process& process, const std::string& file, int number) {
   const std::string_view text = line.text;
-  if (has(text, "SeqNum=") || has(text, "last enqueued")) return watchdog(line, file, number);
+  if (has(text, "SeqNum=") || has(text, "last enqueued") || has(text, "WorkNCCL(OpType="))
+    return watchdog(line, file, number);
   if (process.key.empty() || (members_.size() >= kMostMembers && !members_.contains(process.key))) return;
   Member& m = members_[process.key];
   m.host = process.host;
@@ -94,7 +96,7 @@ void Job::watchdog(const Line& line, const std::string& file, int number) {
     if (t.enqueued < 0) t.enqueued = number_behind(text, fmt::format("last enqueued{}", kind));
     if (t.completed < 0) t.completed = number_behind(text, fmt::format("last completed{}", kind));
   }
-  if (t.sequence < 0 && t.enqueued < 0) return;
+  if (t.sequence < 0 && t.enqueued < 0 && t.operation.empty()) return;
   if (t.sequence >= 0 && (watchdog_sequence < 0 || t.sequence < watchdog_sequence))
     watchdog_sequence = t.sequence, watchdog_rank = t.rank;
   // Groups have sequence numbers of their own: those of the group of all ranks are compared, and those whose GUID says
@@ -104,7 +106,10 @@ void Job::watchdog(const Line& line, const std::string& file, int number) {
   if (group.empty()) group = behind(text, "[PG ", " ,]");
   if (group.empty()) group = "0";
   if (t.rank < 0) return;
-  if (t.sequence >= 0) timeouts_[group].try_emplace(t.rank, t);
+  if (t.sequence >= 0)
+    timeouts_[group].try_emplace(t.rank, t);
+  else if (t.enqueued < 0)  // PyTorch before 1.13 wrote no numbers
+    unnumbered_.try_emplace(t.rank, t);
   if (t.enqueued >= 0 || t.completed >= 0) progress_[group].try_emplace(t.rank, t);
 }
 
@@ -191,65 +196,78 @@ void Job::compare_nics(const Finder& found) const {
                      .line = nics.second.line});
 }
 
-// Ranks of one group that wait in the same call for different collectives, or in different calls.
-void Job::compare_timeouts(const Finder& found) const {
+// Ranks whose watchdogs name another operation (or size) than most. With as many of each, all are named.
+bool Job::differing(const std::map<int, Timeout>& ranks, std::string_view id, const char* what,
+                    const TimeoutValue& value, const Finder& found) {
+  std::map<std::string, int> votes;
+  for (const auto& [rank, t] : ranks) ++votes[value(t)];
+  if (votes.size() < 2) return false;
+  const auto best = std::ranges::max_element(votes, {}, [](const auto& v) { return v.second; });
+  const bool tie = std::ranges::count(votes, best->second, [](const auto& v) { return v.second; }) > 1;
+  const auto others = [&](int self) {
+    if (!tie) return "others with " + best->first;
+    std::vector<std::string> list;
+    for (const auto& [rank, t] : ranks)
+      if (rank != self && list.size() < kMostRanksNamed) list.push_back(fmt::format("rank {} with {}", rank, value(t)));
+    return fmt::format("{}", fmt::join(list, ", "));
+  };
+  for (const auto& [rank, t] : ranks)
+    if (tie || value(t) != best->first)
+      found(id, {.file = t.said.file,
+                 .text = fmt::format("rank {} waits{} with {} {}, {}", rank,
+                                     t.sequence < 0 ? "" : fmt::format(" in call {}", t.sequence), what, value(t),
+                                     others(rank)),
+                 .source = "pytorch",
+                 .line = t.said.line,
+                 .rank = rank});
+  return true;
+}
+
+// Ranks of one group that wait in the same call for different collectives, or in different calls. `said`: ranks' counts
+// of calls have said already who is behind.
+void Job::compare_timeouts(bool said, const Finder& found) const {
+  const auto operation_of = [](const Timeout& t) { return t.operation; };
+  if (timeouts_.empty()) differing(unnumbered_, "F065", "operation", operation_of, found);
   for (const auto& [group, ranks] : timeouts_) {
     const bool whole = group == "0" || group.starts_with("0(") || group.find('(') != std::string::npos;
     if (ranks.size() < 2 || !whole) continue;
-    const auto differing = [&](std::string_view id, const char* what, const auto& value) {
-      std::map<std::string, int> votes;
-      for (const auto& [rank, t] : ranks) ++votes[value(t)];
-      if (votes.size() < 2) return false;
-      const auto best = std::ranges::max_element(votes, {}, [](const auto& v) { return v.second; });
-      const bool tie = std::ranges::count(votes, best->second, [](const auto& v) { return v.second; }) > 1;
-      const auto others = [&](int self) {
-        if (!tie) return "others with " + best->first;
-        std::vector<std::string> list;
-        for (const auto& [rank, t] : ranks)
-          if (rank != self && list.size() < kMostRanksNamed)
-            list.push_back(fmt::format("rank {} with {}", rank, value(t)));
-        return fmt::format("{}", fmt::join(list, ", "));
-      };
-      for (const auto& [rank, t] : ranks)
-        if (tie || value(t) != best->first)
-          found(id, {.file = t.said.file,
-                     .text = fmt::format("rank {} waits in call {} with {} {}, {}", rank, t.sequence, what, value(t),
-                                         others(rank)),
-                     .source = "pytorch",
-                     .line = t.said.line,
-                     .rank = rank});
-      return true;
-    };
     const bool one_call =
         std::ranges::all_of(ranks, [&](const auto& r) { return r.second.sequence == ranks.begin()->second.sequence; });
     if (!one_call) {
-      // Fewer ranks behind than ahead: they are late or lost.
-      std::map<std::int64_t, int> votes;
-      for (const auto& [rank, t] : ranks) ++votes[t.sequence];
-      const auto best = std::ranges::max_element(votes, {}, [](const auto& v) { return v.second; });
-      if (2 * static_cast<std::size_t>(best->second) <= ranks.size()) continue;
-      for (const auto& [rank, t] : ranks)
-        if (t.sequence < best->first)
-          found("W01", {.file = t.said.file,
-                        .text = fmt::format("rank {} waits in call {} ({}), {} ranks in call {}", rank, t.sequence,
-                                            t.operation, best->second, best->first),
-                        .source = "pytorch",
-                        .line = t.said.line,
-                        .rank = rank});
+      lagging(ranks, said, found);
       continue;
     }
-    if (differing("F065", "operation", [](const Timeout& t) { return t.operation; })) continue;
+    if (differing(ranks, "F065", "operation", operation_of, found)) continue;
     const std::string& operation = ranks.begin()->second.operation;
     if (operation == "ALLREDUCE" || operation == "_REDUCE_SCATTER_BASE" || operation == "_ALLGATHER_BASE")
-      differing("F066", "elements", [](const Timeout& t) { return std::to_string(t.elements); });
+      differing(
+          ranks, "F066", "elements", [](const Timeout& t) { return std::to_string(t.elements); }, found);
   }
+}
+
+// Not more ranks behind than ahead: they hang in a call that the others have left, or are lost.
+void Job::lagging(const std::map<int, Timeout>& ranks, bool said, const Finder& found) {
+  std::map<std::int64_t, int> votes;
+  for (const auto& [rank, t] : ranks) ++votes[t.sequence];
+  const auto best = std::ranges::max_element(
+      votes, [](const auto& a, const auto& b) { return std::pair(a.second, a.first) < std::pair(b.second, b.first); });
+  const std::size_t ahead = 2 * static_cast<std::size_t>(best->second);
+  if (ahead < ranks.size() || (said && ahead == ranks.size())) return;
+  for (const auto& [rank, t] : ranks)
+    if (t.sequence < best->first)
+      found("W01", {.file = t.said.file,
+                    .text = fmt::format("rank {} waits in call {} ({}), {} rank{} in call {}", rank, t.sequence,
+                                        t.operation, best->second, best->second == 1 ? "" : "s", best->first),
+                    .source = "pytorch",
+                    .line = t.said.line,
+                    .rank = rank});
 }
 
 // Ranks that have called less than the others when the timeout came, else those that have completed less: they are
 // late, or hang in a call that the others have left behind.
-void Job::compare_progress(const std::string& group, const Finder& found) const {
+bool Job::compare_progress(const std::string& group, const Finder& found) const {
   const auto at = progress_.find(group);
-  if (at == progress_.end() || at->second.size() < 2) return;
+  if (at == progress_.end() || at->second.size() < 2) return false;
   const auto& ranks = at->second;
   const auto behind_in = [&](const char* what, const auto& count, bool halves) {
     std::int64_t most = -1;
@@ -273,11 +291,10 @@ void Job::compare_progress(const std::string& group, const Finder& found) const 
     }
     return true;
   };
-  if (behind_in(
-          "enqueued", [](const Timeout& t) { return t.enqueued; }, false))
-    return;
-  behind_in(
-      "completed", [](const Timeout& t) { return t.completed; }, true);
+  return behind_in(
+             "enqueued", [](const Timeout& t) { return t.enqueued; }, false) ||
+         behind_in(
+             "completed", [](const Timeout& t) { return t.completed; }, true);
 }
 
 void Job::absent(const Finder& found) const {
@@ -307,8 +324,9 @@ void Job::finish(const Finder& found) const {
   compare("network", "W04", false, found);
   for (const std::string_view name : kEqual) compare(std::string(name), "F020", true, found);
   compare_nics(found);
-  compare_timeouts(found);
-  for (const auto& [group, ranks] : progress_) compare_progress(group, found);
+  bool said = false;
+  for (const auto& [group, ranks] : progress_) said = compare_progress(group, found) || said;
+  compare_timeouts(said, found);
   absent(found);
 }
 

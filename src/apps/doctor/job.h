@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -49,14 +50,19 @@ class Job {
   };
   void watchdog(const Line& line, const std::string& file, int number);
   void compare(const std::string& value, std::string_view id, bool unset_differs, const Finder& found) const;
-  void compare_timeouts(const Finder& found) const;
-  void compare_progress(const std::string& group, const Finder& found) const;
+  using TimeoutValue = std::function<std::string(const Timeout&)>;
+  void compare_timeouts(bool said, const Finder& found) const;
+  static bool differing(const std::map<int, Timeout>& ranks, std::string_view id, const char* what,
+                        const TimeoutValue& value, const Finder& found);
+  static void lagging(const std::map<int, Timeout>& ranks, bool said, const Finder& found);
+  bool compare_progress(const std::string& group, const Finder& found) const;
   void compare_nics(const Finder& found) const;
   void absent(const Finder& found) const;
 
   std::map<std::string, Member> members_;                              // by process
   std::map<std::string, std::string> hosts_;                           // by address
   std::map<std::string, std::map<int, Timeout>> timeouts_, progress_;  // by group, by rank
+  std::map<int, Timeout> unnumbered_;                                  // without numbers, by rank
   std::map<std::string, std::set<std::string>> first_processes_;  // that are rank 0 of the largest group: by commId
   std::map<std::string, std::pair<int, Said>> nics_;              // by host
 };

@@ -62,7 +62,7 @@ TEST(Outside, KernelLinesOfADriverThatFailsAreNoSilence) {
 TEST(Outside, AKernelsLineNamesTheGpuAndItsHost) {
   const auto lost =
       of("Nov 20 03:12:01 gpu-09 kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid=4411, name=python, GPU has fallen off\n");
-  EXPECT_NE(lost.verdict.find("GPU 0000:9b:00 on gpu-09"), std::string::npos) << lost.verdict;
+  EXPECT_NE(lost.verdict.find("GPU 0000:9b:00.0 on gpu-09"), std::string::npos) << lost.verdict;
   const auto killed = of("2026-11-20T03:12:01+0000 gpu-31 kernel: Out of memory: Killed process 411 (python)\n");
   EXPECT_NE(killed.verdict.find("gpu-31"), std::string::npos) << killed.verdict;
   const auto full =
@@ -88,7 +88,7 @@ TEST(Outside, ARemappedRowAloneIsNoSilence) {
   const auto report =
       of("Nov 21 09:12:01 node8 kernel: NVRM: Xid (PCI:0000:1a:00): 63, pid='<unknown>', Row Remapper\n");
   EXPECT_EQ(report.verdict.find("No fault"), std::string::npos) << report.verdict;
-  EXPECT_NE(report.verdict.find("row remap recorded, GPU 0000:1a:00 on node8"), std::string::npos) << report.verdict;
+  EXPECT_NE(report.verdict.find("row remap recorded, GPU 0000:1a:00.0 on node8"), std::string::npos) << report.verdict;
 }
 
 TEST(Outside, TabsOfAQuotedLineAreSpaces) {

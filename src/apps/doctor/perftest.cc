@@ -41,6 +41,7 @@ class PairReader {
                  text.find("use_cuda") != std::string_view::npos || text.find("use_rocm") != std::string_view::npos;
     ucx(text);
     if (osu_title(text)) return;
+    if (const int pairs = number_behind(text, "[ pairs: "); osu_ && pairs > 0) table_.pairs = pairs;
     if (osu_) return osu_row(words_of(text));
     if (text.find("#bytes") != std::string_view::npos && text.find("#iterations") != std::string_view::npos) {
       gigabits_ = text.find("Gb/sec") != std::string_view::npos;
@@ -77,15 +78,16 @@ class PairReader {
                             .microseconds = latency ? *time : 0};
   }
 
-  // "# OSU MPI-CUDA Bandwidth Test v7.2", "… Bi-Directional Bandwidth …", "… Latency …": between two ranks. Collectives
-  // have a name before "Latency", and osu_mbw_mr adds up several pairs.
+  // "# OSU MPI-CUDA Bandwidth Test v7.2", "… Bi-Directional Bandwidth …", "… Latency …": between two ranks; "… Multiple
+  // Bandwidth / Message Rate …" adds up several pairs. Collectives have a name before "Latency".
   bool osu_title(std::string_view text) {
     const auto begin = text.find("OSU MPI"), end = text.find(" Test");
     if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return false;
     const auto name_at = text.find(' ', begin + 4);
     if (name_at == std::string_view::npos || name_at >= end) return false;
     const std::string_view name = text.substr(name_at + 1, end - name_at - 1);
-    osu_ = name == "Bandwidth" || name == "Bi-Directional Bandwidth" || name == "Latency";
+    osu_ = name == "Bandwidth" || name == "Bi-Directional Bandwidth" || name == "Latency" ||
+           name == "Multiple Bandwidth / Message Rate";
     if (!osu_) return false;
     table_.test = text.substr(begin, end - begin);
     table_.both_ways = name.starts_with("Bi-");

@@ -20,6 +20,7 @@ struct PairTable {
   std::string link;        // "IB", "Ethernet"
   bool both_ways = false;  // bidirectional: rates count both directions
   bool gpu = false;        // memory of a GPU was used
+  int pairs = 1;           // whose bandwidths are added up (osu_mbw_mr)
   std::vector<Row> rows;
 };
 // None: the text has no such table.

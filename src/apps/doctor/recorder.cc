@@ -1,11 +1,15 @@
 #include "apps/doctor/recorder.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <optional>
 
+#include "apps/doctor/dump.h"
 #include "apps/doctor/line.h"
+#include "base/text.h"
 
 namespace weft::doctor {
 namespace {
@@ -16,19 +20,6 @@ std::string text_of(const json& object, const char* key) {
   return object.is_object() && object.contains(key)
              ? (object[key].is_string() ? object[key].get<std::string>() : object[key].dump())
              : std::string();
-}
-
-// "comm_lib_trace_rank_3", "rank3_host12.json", "dump.7": the number behind "rank", else the last one.
-int rank_in_name(const std::string& file) {
-  const std::string base = std::filesystem::path(file).filename().string();
-  if (const auto at = base.rfind("rank"); at != std::string::npos)
-    for (const std::size_t skip : {4, 5})
-      if (const int rank = number_at(base, at + skip); rank >= 0) return rank;
-  const std::size_t end = base.find_last_of("0123456789");
-  if (end == std::string::npos) return -1;
-  std::size_t begin = end;
-  while (begin > 0 && base[begin - 1] >= '0' && base[begin - 1] <= '9') --begin;
-  return number_at(base, begin);
 }
 
 // All ranks of these may pass other sizes.
@@ -47,6 +38,51 @@ std::string group_of(const json& entry) {
 
 bool complete(const std::string& state) { return state == "completed"; }
 
+constexpr std::int64_t kMostRanks = 1 << 20, kMostCalls = std::int64_t{1} << 53;
+constexpr std::size_t kLongestValue = 40;
+
+// A whole number in [0, most].
+std::optional<std::int64_t> whole_number(const json& value, std::int64_t most) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(most)) return std::nullopt;
+  const auto number = value.get<std::int64_t>();
+  return number >= 0 && number <= most ? std::optional(number) : std::nullopt;
+}
+
+// PyTorch before 2.4 wrote "seq_id".
+const json* sequence_of(const json& entry) {
+  for (const char* key : {"collective_seq_id", "seq_id"})
+    if (const auto at = entry.find(key); at != entry.end()) return &*at;
+  return nullptr;
+}
+
+bool is_message(const json& entry, const std::string& call) {
+  if (const auto said = entry.find("is_p2p"); said != entry.end() && said->is_boolean()) return said->get<bool>();
+  return call.find("->") != std::string::npos || call.find("<-") != std::string::npos;
+}
+
+// What is wrong with an entry, in words; empty: nothing that is read.
+std::string odd_in(const json& entry) {
+  if (!entry.is_object()) return fmt::format("a {}, not an object", entry.type_name());
+  const json* sequence = sequence_of(entry);
+  if (sequence == nullptr) return "no collective_seq_id";
+  const auto said = [](const char* key, const json& value, const char* wanted) {
+    return fmt::format("{} is {}, not {}", key,
+                       shown(value.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, kLongestValue)),
+                       wanted);
+  };
+  if (!whole_number(*sequence, kMostCalls)) return said("collective_seq_id", *sequence, "a number of a call");
+  for (const char* key : {"profiling_name", "state"})
+    if (const auto at = entry.find(key); at != entry.end() && !at->is_string()) return said(key, *at, "a text");
+  return {};
+}
+
+std::string without_digits(const std::string& file) {
+  std::string name = std::filesystem::path(file).filename().string();
+  std::erase_if(name, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return std::filesystem::path(file).parent_path().string() + "/" + name;
+}
+
 }  // namespace
 
 // A rank that others wait for.
@@ -56,11 +92,16 @@ struct Recorder::Blame {
   Fact fact;
 };
 
-Recorder::Added Recorder::add(const std::string& file, const json& dump) {
+Recorder::Added Recorder::add(const std::string& file, const json& dump, std::string damage) {
   if (!dump.is_object() || !dump.contains("entries") || !dump["entries"].is_array()) return Added::kNoDump;
-  const int rank =
-      dump.contains("rank") && dump["rank"].is_number_integer() ? dump["rank"].get<int>() : rank_in_name(file);
-  if (!dumped_.insert(rank).second) return Added::kTwice;
+  const auto own = dump.find("rank");
+  const auto number = own == dump.end() ? std::nullopt : whole_number(*own, kMostRanks);
+  const int rank = number ? static_cast<int>(*number) : rank_in_name(file);
+  if (own != dump.end() && !number && damage.empty())
+    damage = fmt::format("\"rank\" is {}, no rank", shown(own->dump().substr(0, kLongestValue)));
+  if (rank < 0 && damage.empty()) damage = "neither the dump nor its name says of which rank it is";
+  names_.insert(without_digits(file));
+  if (rank >= 0 && !dumped_.insert(rank).second) return Added::kTwice;
   if (dump.contains("pg_config") && dump["pg_config"].is_object())
     for (const auto& [name, config] : dump["pg_config"].items()) {
       Group& group = groups_[text_of(config, "name").empty() ? name : text_of(config, "name")];
@@ -68,10 +109,52 @@ Recorder::Added Recorder::add(const std::string& file, const json& dump) {
       const json ranks = json::parse(text_of(config, "ranks"), nullptr, false);
       if (ranks.is_array())
         for (const json& r : ranks)
-          if (r.is_number_integer()) group.members.push_back(r.get<int>());
+          if (const auto member = whole_number(r, kMostRanks)) group.members.push_back(static_cast<int>(*member));
     }
-  for (const json& entry : dump["entries"]) add_entry(file, rank, entry);
+  std::size_t left_out = 0, at = 0;
+  std::string first;
+  for (const json& entry : dump["entries"]) {
+    const std::string why = rank < 0 ? std::string("of no known rank") : add_entry(file, rank, entry);
+    if (!why.empty() && ++left_out == 1) first = fmt::format("entries[{}]: {}", at, why);
+    ++at;
+  }
+  if (left_out > 0)
+    damage += fmt::format("{}{}; {} of {} entries left out", damage.empty() ? "" : "; ", first, left_out, at);
+  if (!damage.empty()) damaged_.push_back({file, rank, std::move(damage)});
   return Added::kYes;
+}
+
+void Recorder::add_unread(const std::string& file, const std::string& why) {
+  const int rank = rank_in_name(file);
+  if (rank < 0 || !names_.contains(without_digits(file)) || !dumped_.insert(rank).second) return;
+  damaged_.push_back({file, rank, why});
+}
+
+bool Recorder::is_damaged(int rank) const {
+  return std::ranges::any_of(damaged_, [&](const Damaged& one) { return one.rank == rank; });
+}
+
+std::vector<std::string> Recorder::not_known() const {
+  std::vector<std::string> said;
+  for (const auto& [name, group] : groups_) {
+    const auto waiting = std::ranges::find_if(group.by_sequence, [](const auto& call) {
+      return std::ranges::any_of(call.second, [](const Record& r) { return !complete(r.state); });
+    });
+    if (waiting == group.by_sequence.end()) continue;
+    std::vector<int> ranks;
+    const auto& there = waiting->second;
+    for (const Damaged& one : damaged_)
+      if (one.rank >= 0 && std::ranges::find(there, one.rank, &Record::rank) == there.end() &&
+          (group.last.contains(one.rank) || std::ranges::find(group.members, one.rank) != group.members.end()))
+        ranks.push_back(one.rank);
+    if (!ranks.empty())
+      said.push_back(
+          fmt::format("group {}: others wait in call {} ({}); rank{} {} left a dump that is cut or damaged, "
+                      "so whether {} joined the call is not known",
+                      name, waiting->first, there[0].call, ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "),
+                      ranks.size() == 1 ? "it" : "they"));
+  }
+  return said;
 }
 
 // The rank of the job that is `rank` of a group; -1: the dumps do not say. A group of all ranks counts as the job does.
@@ -100,22 +183,23 @@ void Recorder::add_message(const std::string& file, int rank, const json& entry,
       {send ? rank : other, send ? other : rank, send, complete(text_of(entry, "state")), batch, file, group});
 }
 
-void Recorder::add_entry(const std::string& file, int rank, const json& entry) {
+std::string Recorder::add_entry(const std::string& file, int rank, const json& entry) {
   ++entries_;
-  if (!entry.is_object() || !entry.contains("collective_seq_id") || !entry["collective_seq_id"].is_number_integer()) {
+  const std::string why = odd_in(entry);
+  if (!why.empty()) {
     ++not_understood_;
-    return;
+    return why;
   }
   const std::string call = text_of(entry, "profiling_name");
   const std::string group = group_of(entry);
-  if (entry.contains("is_p2p") && entry["is_p2p"].is_boolean() && entry["is_p2p"].get<bool>())
-    return add_message(file, rank, entry, group);
-  const auto sequence = entry["collective_seq_id"].get<std::int64_t>();
+  if (is_message(entry, call)) return add_message(file, rank, entry, group), std::string();
+  const std::int64_t sequence = *whole_number(*sequence_of(entry), kMostCalls);
   Group& g = groups_[group];
   g.by_sequence[sequence].push_back({rank, file, call, text_of(entry, "input_sizes") + text_of(entry, "output_sizes"),
                                      text_of(entry, "input_dtypes"), text_of(entry, "state")});
   std::int64_t& last = g.last.try_emplace(rank, sequence).first->second;
   last = std::max(last, sequence);
+  return {};
 }
 
 // The first call in which ranks differ says more than those behind it.
@@ -169,7 +253,7 @@ std::vector<Recorder::Blame> Recorder::absent(const std::string& name, const Gro
          {.file = no_dump ? "(no dump)" : "", .text = std::move(text), .source = "flight-recorder", .rank = rank}});
   };
   for (const auto& [rank, last] : group.last)
-    if (last < most)
+    if (last < most && !is_damaged(rank))
       blame(rank, false,
             fmt::format("group {}: rank {} has not joined call {} ({}); others are at call {}", name, rank, last + 1,
                         call_at(last + 1), most));
@@ -179,7 +263,7 @@ std::vector<Recorder::Blame> Recorder::absent(const std::string& name, const Gro
   // A member that has a dump without a call of this group, where others wait in one.
   if (stuck != group.by_sequence.end())
     for (const int rank : group.members)
-      if (dumped_.contains(rank) && !group.last.contains(rank))
+      if (dumped_.contains(rank) && !is_damaged(rank) && !group.last.contains(rank))
         blame(rank, false,
               fmt::format("group {}: rank {} has not joined call {} ({}); others are at call {}", name, rank,
                           stuck->first, stuck->second[0].call, most));
@@ -237,7 +321,7 @@ bool Recorder::circle(const Finder& found) const {
       const auto theirs = open_messages(peer);
       const bool posted = std::ranges::any_of(
           theirs, [&](const Message* t) { return t->send != m->send && t->peer() == rank && t->group == m->group; });
-      if (!posted && waits.first < 0 && dumped_.contains(peer)) waits = {peer, m};
+      if (!posted && waits.first < 0 && dumped_.contains(peer) && !is_damaged(peer)) waits = {peer, m};
     }
     return waits;
   };
@@ -276,7 +360,7 @@ bool Recorder::messages(const Finder& found) const {
   for (const auto& [rank, list] : messages_) {
     for (const Message* own : open_messages(rank)) {
       const int other = own->peer();
-      if (!dumped_.contains(other)) continue;
+      if (!dumped_.contains(other) || is_damaged(other)) continue;
       const auto there = messages_.find(other);
       const auto count = [&](const std::vector<Message>& messages, bool send, int peer) {
         return std::ranges::count_if(

@@ -15,8 +15,20 @@ namespace weft::doctor {
 class Recorder {
  public:
   enum class Added { kYes, kNoDump, kTwice };  // kTwice: a second dump of one rank
-  Added add(const std::string& file, const nlohmann::json& dump);
-  bool empty() const { return groups_.empty(); }
+  // `damage`: why only a part of the file could be read; empty: it is whole. A rank with a damaged dump is not blamed
+  // for a call that its dump does not have.
+  Added add(const std::string& file, const nlohmann::json& dump, std::string damage = {});
+  // A file of which nothing can be read: a damaged dump if its name is that of a dump of another rank.
+  void add_unread(const std::string& file, const std::string& why);
+  struct Damaged {
+    std::string file;
+    int rank = -1;  // -1: not known
+    std::string why;
+  };
+  const std::vector<Damaged>& damaged() const { return damaged_; }
+  // Sentences say what damaged dumps leave open.
+  std::vector<std::string> not_known() const;
+  bool empty() const { return groups_.empty() && damaged_.empty(); }
   std::int64_t entries() const { return entries_; }
   std::int64_t not_understood() const { return not_understood_; }
 
@@ -44,7 +56,8 @@ class Recorder {
   };
   struct Blame;
 
-  void add_entry(const std::string& file, int rank, const nlohmann::json& entry);
+  std::string add_entry(const std::string& file, int rank, const nlohmann::json& entry);  // what is wrong with it
+  bool is_damaged(int rank) const;
   bool differ(const std::string& name, const Group& group, const Finder& found) const;
   std::vector<Blame> absent(const std::string& name, const Group& group) const;
   int job_rank(const std::string& group, int rank) const;
@@ -57,7 +70,9 @@ class Recorder {
 
   std::map<std::string, Group> groups_;
   std::map<int, std::vector<Message>> messages_;  // by the rank that calls, in its order
-  std::set<int> dumped_;
+  std::set<int> dumped_;                          // ranks, also of damaged dumps
+  std::vector<Damaged> damaged_;
+  std::set<std::string> names_;  // of dumps, without digits
   std::int64_t entries_ = 0, not_understood_ = 0;
 };
 

@@ -63,11 +63,15 @@ Result<std::vector<Rule>> parse_rules(std::string_view file, std::string_view te
     rule.fault = cells[11];
     for (const std::string_view word : cut(cells[12], ' ')) {
       if (word.empty()) continue;
+      if (word == "~") {
+        rule.gives_way = true;
+        continue;
+      }
       auto* list = word[0] == '+'   ? &rule.needs
                    : word[0] == '-' ? &rule.without
                    : word[0] == '?' ? &rule.confirmed_by
                                     : nullptr;
-      if (list == nullptr) return bad_input("{}:{}: '{}' is none of +ID, -ID and ?ID", file, number, word);
+      if (list == nullptr) return bad_input("{}:{}: '{}' is none of +ID, -ID, ?ID and ~", file, number, word);
       list->emplace_back(word.substr(1));
     }
     rules.push_back(std::move(rule));

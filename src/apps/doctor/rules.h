@@ -27,6 +27,7 @@ struct Rule {
   std::string fault;  // a change in the words of causes.tsv; empty: cannot be replayed
   // Rules of which facts have to be there, and of which none may be, anywhere in the evidence; else it is no finding.
   std::vector<std::string> needs, without;
+  bool gives_way = false;                 // to any other root that finds the line
   std::vector<std::string> confirmed_by;  // rules whose facts make it certain; empty: any of another source
 
   bool matches(std::string_view line) const;  // of a line that has one of the words

@@ -115,8 +115,9 @@ TEST(Diagnosis, OnlyEffectsAskForMoreEvidenceAndNameTheSmallestSequence) {
   const auto report =
       of({{"log",
            "[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42, OpType=ALLREDUCE\n"
-           "[Rank 5] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE\n"}});
-  EXPECT_TRUE(report.roots.empty());
+           "[Rank 5] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE\n"
+           "[Rank 7] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=43, OpType=ALLREDUCE\n"}});
+  EXPECT_TRUE(report.roots.empty()) << "three ranks in three calls";
   EXPECT_NE(report.next.find("TORCH_FR_BUFFER_SIZE"), std::string::npos);
   EXPECT_NE(report.next.find("41, of rank 5"), std::string::npos);
 }

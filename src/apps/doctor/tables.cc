@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "apps/doctor/cells.h"
 #include "apps/doctor/line.h"
 #include "apps/doctor/tables_json.h"
 #include "base/counted.h"
+#include "base/text.h"
 
 namespace weft::doctor {
 namespace {
@@ -24,7 +27,18 @@ std::vector<std::string_view> words_of(std::string_view line, std::size_t most) 
   return words;
 }
 
-constexpr double kMostBytes = 1e15;
+constexpr double kMostBytes = static_cast<double>(kMostMessage);
+
+// Bytes of an element; 0: another type.
+double bytes_of_type(std::string_view type) {
+  constexpr std::pair<std::string_view, int> kTypes[] = {
+      {"float8", 1}, {"fp8", 1},     {"f8", 1},       {"int8", 1}, {"uint8", 1},  {"char", 1},
+      {"half", 2},   {"float16", 2}, {"bfloat16", 2}, {"bf16", 2}, {"double", 8}, {"float64", 8},
+      {"int64", 8},  {"uint64", 8},  {"float", 4},    {"int", 4},  {"uint", 4}};
+  for (const auto& [name, bytes] : kTypes)
+    if (type.starts_with(name)) return bytes;
+  return 0;
+}
 
 // The columns of one half of a row: time, algbw, busbw, #wrong. nccl-tests before 2.12 printed an error instead of a
 // number of wrong elements, which is below 1.
@@ -47,7 +61,7 @@ std::optional<Half> half_of(const std::vector<std::string_view>& words, std::siz
 std::optional<PerfTable::Row> row_of(const std::vector<std::string_view>& words) {
   if (words.size() < 6) return std::nullopt;
   const auto bytes = number(words[0]), count = number(words[1]);
-  if (!bytes || !count || number(words[2]) || *bytes < 1 || *bytes > kMostBytes) return std::nullopt;
+  if (!bytes || !count || number(words[2]) || !(*bytes >= 1 && *bytes <= kMostBytes)) return std::nullopt;
   std::size_t first = 3;
   while (first < words.size() && !number(words[first])) ++first;
   // With a root there are five numbers in front of the end or of a word, or nine, or thirteen.
@@ -55,6 +69,9 @@ std::optional<PerfTable::Row> row_of(const std::vector<std::string_view>& words)
   while (first + numbers < words.size() && (number(words[first + numbers]) || words[first + numbers] == "N/A"))
     ++numbers;
   PerfTable::Row row{.bytes = static_cast<std::int64_t>(*bytes)};
+  row.type = words[2];
+  if (first > 3) row.operation = words[3];
+  if (const double whole = *count * bytes_of_type(words[2]); whole > 0) row.parts = *bytes / whole;
   for (std::size_t i = 3; i < first; ++i) row.reduces = row.reduces || words[i] != "none";
   if (numbers % 4 == 1 && words[first].find('.') == std::string_view::npos) {
     row.root = static_cast<int>(number(words[first]).value_or(-1));
@@ -122,67 +139,120 @@ constexpr Name kTitles[] = {{"Allreduce", "all_reduce"},
                             {"Gather", "gather"},
                             {"Scatter", "scatter"}};
 
-// Reads the lines around a table, its rows, and those of OSU ("size time") and IMB ("size repetitions t_min t_max
+// A number, or what stands where one should.
+bool like_number(std::string_view word) {
+  return number(word) || word.find_first_of("0123456789") != std::string_view::npos;
+}
+
+// Reads the lines around tables, their rows, and those of OSU ("size time") and IMB ("size repetitions t_min t_max
 // t_avg").
 class TableReader {
  public:
-  void line(std::string_view text) {
+  void line(std::string_view text, int number_of_line) {
+    number_ = number_of_line;
     const auto words = words_of(text, 20);
+    if (begins_table(text, words)) next();
     if (const std::string_view title = osu_title(text); !title.empty()) read_osu(title);
     if (text.find("t_avg[usec]") != std::string_view::npos) imb_ = true;
     // IMB's Sendrecv counts megabytes besides, which its collectives do not.
     if (imb_ && table_.collective.empty() && text.find("t_avg[usec]") != std::string_view::npos &&
-        text.find("Mbytes/sec") != std::string_view::npos)
+        text.find("Mbytes/sec") != std::string_view::npos) {
       table_.collective = "send_receive", table_.named = "Mbytes/sec";
+      if (title_.starts_with("Exchange"))
+        table_.refused = "IMB's Exchange is no table of a collective: both neighbours send and receive";
+    }
+    if (words.size() == 1) title_ = words[0];
     if (text.find("# Benchmarking ") != std::string_view::npos) section(text);
     // Behind the rows a programme is that of the next table, but for the last line of nccl-tests.
     const bool ours_to_name = table_.rows.empty() || text.find("test concluded") != std::string_view::npos;
     for (const auto& [theirs, ours] : kProgrammes)
-      if (ours_to_name && table_.collective.empty() && text.find(theirs) != std::string_view::npos)
-        table_.collective = ours, table_.named = theirs;
+      if (text.find(theirs) != std::string_view::npos) {
+        if (!ours_to_name) next_ = {theirs, ours};
+        if (ours_to_name && table_.collective.empty()) table_.collective = ours, table_.named = theirs;
+        break;
+      }
     read_command(text, words);
     if (const auto at = std::ranges::find(words, "nGpus"); at != words.end() && at + 1 != words.end())
       table_.gpus_per_thread = static_cast<int>(number(at[1]).value_or(0));
     if (const auto at = text.find("#processes = "); at != std::string_view::npos)
       table_.ranks = std::max<std::int64_t>(table_.ranks, number_at(text, at + 13));
     read_device(text, words);
-    if (const auto row = row_of(words)) {
-      table_.rows.push_back(*row);
-      return;
-    }
-    const auto bytes = words.size() >= 2 ? number(words[0]) : std::nullopt;
-    const bool size = bytes && *bytes >= 1 && *bytes < kMostBytes;
-    const std::size_t column = imb_ ? 4 : 1;
-    if ((osu_ || imb_) && size && words.size() > column && number(words[column]).value_or(0) > 0)
-      table_.rows.push_back({.bytes = static_cast<std::int64_t>(*bytes), .microseconds = *number(words[column])});
-    else if (size && words.size() >= 3 && number(words[1]) && is_type(words[2]))
-      ++table_.cut;
+    if (const auto row = row_of(words)) return add(*row);
+    pair_row(words);
   }
 
-  PerfTable finish() {
+  std::vector<PerfTable> finish() {
     settle_lists();
-    if (sections_.empty()) return std::move(table_);
-    // IMB measures each collective on 2, 4, 8 … processes: the largest number says most, and the first of those.
-    sections_.push_back(std::move(table_));
-    std::size_t with_rows = 0;
-    const PerfTable* best = nullptr;
-    for (const PerfTable& section : sections_) {
-      if (section.rows.empty()) continue;
-      ++with_rows;
-      const bool judged = section.refused.empty();
-      if (best == nullptr || judged > best->refused.empty() ||
-          (judged == best->refused.empty() && section.ranks > best->ranks))
-        best = &section;
-    }
-    if (best == nullptr) return std::move(sections_.back());
-    PerfTable table = *best;
-    table.left_out = with_rows - 1;
-    return table;
+    if (done_.empty() || !table_.rows.empty() || !table_.refused.empty() || table_.cut > 0)
+      done_.push_back(std::move(table_));
+    return std::move(done_);
   }
 
  private:
   static bool is_type(std::string_view word) {
     return std::ranges::any_of(table_words(), [&](std::string_view type) { return word.starts_with(type.substr(1)); });
+  }
+
+  // Behind rows: the title of the next table, its command, its header of nccl-tests, or the devices of its ranks.
+  bool begins_table(std::string_view text, const std::vector<std::string_view>& words) const {
+    if (table_.rows.empty()) return false;
+    const auto has = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
+    return has("# nThread ") || has("Collective test starting") || has("# Using devices") || !osu_title(text).empty() ||
+           has("t_avg[usec]") || (osu_ && has("osu_") && (has("run ") || has("srun"))) ||
+           (has("Rank") && has("device") && has("[") && has_rank(words));
+  }
+  bool has_rank(const std::vector<std::string_view>& words) const {
+    const auto rank = std::ranges::find(words, "Rank");
+    const auto own = rank != words.end() && rank + 1 != words.end() ? number(rank[1]) : std::nullopt;
+    return own && *own == 0 && table_.listed.contains(0);
+  }
+
+  // The table is complete: another one begins, of which nothing is known but what was said behind the rows.
+  void next() {
+    settle_lists();
+    const bool said = !table_.rows.empty() || !table_.refused.empty() || table_.cut > 0;
+    if (said) done_.push_back(table_);
+    table_ = {};
+    twice_.clear();
+    osu_ = imb_ = false;
+    table_.collective = next_.ours, table_.named = next_.theirs;
+    next_ = {};
+  }
+
+  // Sizes that begin again, or another type or operation: a table of the same job.
+  void add(const PerfTable::Row& row) {
+    if (!table_.rows.empty()) {
+      const PerfTable::Row &first = table_.rows.front(), &last = table_.rows.back();
+      const bool again = row.bytes <= first.bytes && last.bytes > first.bytes;
+      if (again || row.type != last.type || row.operation != last.operation) {
+        PerfTable same = table_;
+        same.rows.clear(), same.dropped.clear(), same.cut = 0, same.line = 0;
+        done_.push_back(std::exchange(table_, std::move(same)));
+      }
+    }
+    if (table_.line == 0) table_.line = number_;
+    table_.rows.push_back(row);
+  }
+
+  // A row of OSU or IMB, or one that is none.
+  void pair_row(const std::vector<std::string_view>& words) {
+    if (words.size() < 2) return;
+    const auto bytes = number(words[0]);
+    const bool size = bytes && *bytes >= 1 && *bytes <= kMostBytes;
+    const std::size_t column = imb_ ? 4 : 1;
+    if (osu_ || imb_) {
+      const double time = words.size() > column ? number(words[column]).value_or(0) : 0;
+      if (size && time > 0 && std::isfinite(time))
+        add({.bytes = static_cast<std::int64_t>(*bytes), .microseconds = time});
+      else if (bytes && *bytes != 0 && std::ranges::all_of(words, like_number))
+        leave_out(table_, number_, size ? "no time" : fmt::format("size {}", shown(words[0])));
+    } else if (words.size() >= 3 && is_type(words[2]) && like_number(words[0]) &&
+               (bytes || number(words[1]) || std::isdigit(static_cast<unsigned char>(words[0][0])) != 0)) {
+      leave_out(table_, number_,
+                !size               ? fmt::format("size {}", shown(words[0]))
+                : !number(words[1]) ? fmt::format("count {}", shown(words[1]))
+                                    : "cut off, or without a time");
+    }
   }
 
   void read_osu(std::string_view title) {
@@ -200,9 +270,10 @@ class TableReader {
   }
 
   void section(std::string_view text) {
-    const std::string gpu = table_.gpu;
-    if (!table_.rows.empty() || !table_.collective.empty()) sections_.push_back(std::exchange(table_, {}));
-    table_.gpu = gpu;
+    const auto gpus = table_.gpus;
+    if (!table_.rows.empty() || !table_.collective.empty()) next();
+    table_ = {};
+    table_.gpus = gpus;
     imb_ = false;
     const std::string_view name = text.substr(text.find("# Benchmarking "));
     const bool known = std::ranges::any_of(kProgrammes, [&](const Name& n) { return name.find(n.theirs) == 2; });
@@ -256,12 +327,16 @@ class TableReader {
     if (!table_.listed.insert(number_of).second) twice_.push_back(number_of);
     table_.ranks = std::max(table_.ranks, number_of + 1);
     table_.hosts.emplace(on[1]);
-    if (const auto bracket = line.find(']', line.find("device")); bracket != std::string_view::npos)
-      table_.gpu = line.substr(std::min(line.size(), bracket + 2));
-    while (!table_.gpu.empty() && (table_.gpu.back() == '\r' || table_.gpu.back() == ' ')) table_.gpu.pop_back();
+    if (const auto bracket = line.find(']', line.find("device")); bracket != std::string_view::npos) {
+      std::string gpu(line.substr(std::min(line.size(), bracket + 2)));
+      while (!gpu.empty() && (gpu.back() == '\r' || gpu.back() == ' ')) gpu.pop_back();
+      if (!gpu.empty()) ++table_.gpus[gpu];
+    }
   }
 
   void settle_lists() {
+    if (!table_.gpus.empty())
+      table_.gpu = std::ranges::max_element(table_.gpus, {}, [](const auto& one) { return one.second; })->first;
     if (twice_.empty()) return;
     const auto runs = 1 + std::ranges::count(twice_, twice_.front());
     table_.refused = fmt::format(
@@ -271,8 +346,11 @@ class TableReader {
   }
 
   PerfTable table_;
-  std::vector<PerfTable> sections_;
+  std::vector<PerfTable> done_;
+  std::string title_;  // the last line of one word
+  Name next_;          // a programme that was named behind the rows
   std::vector<std::int64_t> twice_;
+  int number_ = 0;  // of the line
   bool osu_ = false, imb_ = false;
 };
 
@@ -294,104 +372,51 @@ std::string without_tags(std::string_view line) {
 
 }  // namespace
 
-PerfTable read_table(std::string_view text) {
+void leave_out(PerfTable& table, int line, std::string why) {
+  constexpr std::size_t kMostNamed = 8;
+  ++table.cut;
+  if (table.dropped.size() < kMostNamed) table.dropped.push_back({line, std::move(why)});
+}
+
+std::vector<PerfTable> read_tables(std::string_view text) {
   constexpr std::size_t kLongestLine = 1024;
-  if (auto table = read_json_table(text)) return std::move(*table);
+  if (auto table = read_json_table(text)) return {std::move(*table)};
   TableReader reader;
-  while (!text.empty()) {
+  for (int number = 1; !text.empty(); ++number) {
     const auto end = text.find('\n');
     const std::string_view line = text.substr(0, std::min(end, kLongestLine));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     const std::string whole = without_tags(line);
-    reader.line(strip_launcher(whole).text);
+    reader.line(strip_launcher(whole).text, number);
   }
   return reader.finish();
 }
 
-// nccl-tests before 2.9 left a rank's own part out of the bandwidth of an all_gather: algbw = busbw = (n - 1) / n of
-// size / time. One n of all large rows.
-void settle_old_bandwidths(PerfTable& table) {
-  constexpr double kLeast = 1, kNear = 0.03;  // GB/s, from where on there are three digits
-  std::int64_t ranks = 0;
-  std::size_t seen = 0;
-  for (const auto& row : table.rows) {
-    if (row.algbw < kLeast || row.microseconds <= 0 || row.algbw != row.busbw) continue;
-    const double ratio = row.algbw / (static_cast<double>(row.bytes) / row.microseconds * 1e-3);
-    const auto n = ratio < 0.99 ? std::llround(1 / (1 - ratio)) : 0;
-    if (n < 2 || n > 64 || std::abs(ratio * static_cast<double>(n) / static_cast<double>(n - 1) - 1) > kNear) return;
-    if (ranks != 0 && ranks != n) return;
-    ranks = n, ++seen;
+PerfTable read_table(std::string_view text) {
+  std::vector<PerfTable> all = read_tables(text);
+  std::size_t with_rows = 0;
+  PerfTable* best = nullptr;
+  for (PerfTable& one : all) {
+    if (one.rows.empty()) continue;
+    ++with_rows;
+    const bool judged = one.refused.empty();
+    if (best == nullptr || judged > best->refused.empty() ||
+        (judged == best->refused.empty() && one.ranks > best->ranks))
+      best = &one;
   }
-  if (seen < 2 || (table.ranks > 0 && table.ranks != ranks)) return;
-  table.ranks = ranks;
-  if (table.collective.empty()) table.collective = "all_gather", table.named = "bandwidths without a rank's own part";
-  for (auto& row : table.rows)
-    if (row.microseconds > 0) row.algbw = static_cast<double>(row.bytes) / row.microseconds * 1e-3;
-}
-
-std::string leave_out_contradictions(PerfTable& table) {
-  settle_old_bandwidths(table);
-  constexpr double kNear = 0.12, kRounded = 0.02;  // tables print GiB/s as GB/s, and two digits
-  const auto own = [](const PerfTable::Row& row) { return static_cast<double>(row.bytes) / row.microseconds * 1e-3; };
-  const auto contradicts = [&](const PerfTable::Row& row) {
-    return row.microseconds > 0 && row.algbw > 0 &&
-           std::abs(own(row) - row.algbw) > kRounded + kNear * std::max(own(row), row.algbw);
-  };
-  const auto first = std::ranges::find_if(table.rows, contradicts);
-  if (first == table.rows.end()) return {};
-  std::string said = fmt::format("{} in {:.1f} us are {:.2f} GB/s, and algbw is {:.2f}", format_bytes(first->bytes),
-                                 first->microseconds, own(*first), first->algbw);
-  std::erase_if(table.rows, contradicts);
-  return said;
-}
-
-Inferred infer_collective(const PerfTable& table, std::int64_t ranks) {
-  // The largest row has the most digits of both bandwidths.
-  const PerfTable::Row* row = nullptr;
-  for (const auto& one : table.rows)
-    if (one.algbw > 0 && one.busbw > 0 && (row == nullptr || one.busbw > row->busbw)) row = &one;
-  if (row == nullptr) return {};
-  const double ratio = row->busbw / row->algbw;
-  Inferred found{.reason = fmt::format("{}{}, busbw = {:.3f} algbw", row->reduces ? "an operation" : "no operation",
-                                       row->root >= 0 ? " and a root" : "", ratio),
-                 .ranks = ranks,
-                 .ratio = row->algbw >= 1 ? ratio : 0};  // below, two digits are left of it
-  constexpr double kNear = 0.02;
-  const auto near = [&](double expected) { return std::abs(ratio - expected) < kNear * expected; };
-  const auto n = static_cast<double>(ranks);
-  if (ranks == 0) {
-    // 2 (n - 1) / n and (n - 1) / n, solved for n.
-    const double guess = ratio > 1 ? 2 / (2 - ratio) : ratio < 1 ? 1 / (1 - ratio) : 0;
-    if (guess >= 1.9 && guess < 4096) found.ranks = std::llround(guess);
-  }
-  const bool whole = near(1) && (ranks == 0 || !near((n - 1) / n));
-  if (row->root >= 0)
-    found.collective = row->reduces ? "reduce" : "broadcast";
-  else if (row->reduces)
-    found.collective = ranks == 2 && near(1) ? "all_reduce" : ratio >= 1 ? "all_reduce" : "reduce_scatter";
-  else
-    found.collective = whole ? "send_receive" : "all_gather";
-  return found;
-}
-
-std::vector<std::int64_t> non_monotonic(const PerfTable& table) {
-  constexpr double kFaster = 0.8;
-  std::vector<const PerfTable::Row*> rows;
-  for (const auto& row : table.rows) rows.push_back(&row);
-  std::ranges::stable_sort(rows, {}, &PerfTable::Row::bytes);
-  std::vector<std::int64_t> sizes;
-  double slowest = 0;
-  for (const auto* row : rows) {
-    if (row->microseconds < kFaster * slowest) sizes.push_back(row->bytes);
-    slowest = std::max(slowest, row->microseconds);
-  }
-  return sizes;
+  if (best == nullptr) return std::move(all.back());
+  best->left_out = with_rows - 1;
+  return std::move(*best);
 }
 
 const std::vector<std::string_view>& table_words() {
   static const std::vector<std::string_view> kWords = {" float", " half",  " double", " bfloat16", " int8",
                                                        " int32", " int64", " uint",   " fp8",      " f8e"};
   return kWords;
+}
+
+bool is_row(std::string_view line) {
+  return row_of(words_of(line, 20)).has_value() || !osu_title(line).empty() || line.starts_with("# Benchmarking ");
 }
 
 bool has_wrong_elements(std::string_view line) {

@@ -5,13 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/doctor/cells.h"
+#include "base/text.h"
 
 namespace weft::doctor {
 namespace {
 
 using nlohmann::json;
 
-constexpr double kMostBytes = 1e15;
+constexpr double kMostBytes = static_cast<double>(kMostMessage);
 
 // Numbers may be written as text: "0", "-1", "N/A".
 double value_of(const json& object, const char* key, double otherwise = 0) {
@@ -42,7 +43,7 @@ std::string collective_of(std::string_view name) {
 }
 
 std::optional<PerfTable::Row> row_of(const json& object, double bytes) {
-  if (!object.is_object() || bytes < 1 || bytes > kMostBytes) return std::nullopt;
+  if (!object.is_object() || !(bytes >= 1 && bytes <= kMostBytes)) return std::nullopt;
   const std::string operation = text_of(object, "redop");
   return PerfTable::Row{.bytes = static_cast<std::int64_t>(bytes),
                         .root = static_cast<int>(value_of(object, "root", -1)),
@@ -79,7 +80,7 @@ void read_results(const json& root, PerfTable& table) {
     const auto rank = static_cast<std::int64_t>(value_of(device, "rank", -1));
     if (rank >= 0 && rank < 1'000'000) table.listed.insert(rank), table.ranks = std::max(table.ranks, rank + 1);
     if (const std::string host = text_of(device, "hostname"); !host.empty()) table.hosts.insert(host);
-    if (const std::string gpu = text_of(device, "device_name"); !gpu.empty()) table.gpu = gpu;
+    if (const std::string gpu = text_of(device, "device_name"); !gpu.empty()) ++table.gpus[table.gpu = gpu];
   }
 }
 
@@ -141,10 +142,11 @@ std::optional<PerfTable> read_json_table(std::string_view text) {
     read_benchmark(root, table);
   } else if (root.is_array() || root.is_object()) {
     for (const json& object : root.is_array() ? root : json::array({root}))
-      if (!read_line(object, table)) ++table.cut;
+      if (!read_line(object, table)) leave_out(table, 0, "no row");
   } else {
     for (const std::string_view line : cut(text, '\n'))
-      if (line.find('{') != std::string_view::npos && !read_line(json::parse(line, nullptr, false), table)) ++table.cut;
+      if (line.find('{') != std::string_view::npos && !read_line(json::parse(line, nullptr, false), table))
+        leave_out(table, 0, "no row");
   }
   if (table.rows.empty()) return std::nullopt;
   std::erase_if(table.rows, [](const auto& row) { return row.microseconds <= 0 && row.in_place <= 0; });

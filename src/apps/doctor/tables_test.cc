@@ -173,5 +173,83 @@ TEST(Tables, OldAllGathersLeftARanksOwnPartOutOfBothBandwidths) {
   EXPECT_NE(leave_out_contradictions(other), "");
 }
 
+const std::string kHeader = "# nThread 1 nGpus 4 minBytes 1 maxBytes 2 step: 2(factor)\n";
+
+TEST(Tables, EachTableOfATextIsOneOfItsOwn) {
+  const std::string row = "  8388608  2097152  float  sum  -1  90.0  93.21  163.1  0  90.0  93.21  163.1  0\n",
+                    larger = " 16777216  4194304  float  sum  -1  150.0  111.8  195.7  0  150.0  111.8  195.7  0\n",
+                    other = "  8388608  4194304  half  sum  -1  91.0  92.18  161.3  0  91.0  92.18  161.3  0\n";
+  // A header of another run, with its own devices and its own name.
+  const auto runs =
+      read_tables("$ ./all_reduce_perf\n" + kHeader + list(0, 8, "a") + row + larger +
+                  "# Avg bus bandwidth : 1\n$ ./reduce_scatter_perf -g 4\n" + kHeader + list(0, 4, "b") + row);
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0].collective, "all_reduce");
+  EXPECT_EQ(runs[0].ranks, 8);
+  EXPECT_EQ(runs[0].rows.size(), 2u);
+  EXPECT_EQ(runs[1].collective, "reduce_scatter");
+  EXPECT_EQ(runs[1].ranks, 4);
+  EXPECT_EQ(runs[1].hosts, std::set<std::string>{"b"});
+  // Sizes that begin again, and another type, are of the same job.
+  for (const std::string& again : {row, other}) {
+    const auto swept = read_tables(kHeader + list(0, 8, "a") + row + larger + again + larger);
+    ASSERT_GE(swept.size(), 2u);
+    EXPECT_EQ(swept[1].ranks, 8);
+    EXPECT_EQ(swept[1].line, 12);
+  }
+  EXPECT_EQ(read_tables(kHeader + row + larger).size(), 1u);
+}
+
+TEST(Tables, TitlesOfOsuBeginATableEach) {
+  const auto tables = read_tables(
+      "$ mpirun -np 6 ./osu_allgather\n# OSU MPI Allgather Latency Test v7.3\n# Size  Avg\n64 5.5\n128 6.5\n"
+      "$ mpirun -np 12 ./osu_alltoall\n# OSU MPI All-to-All Personalized Exchange Latency Test v7.3\n64 9.5\n");
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0].collective, "all_gather");
+  EXPECT_EQ(tables[0].ranks, 6);
+  EXPECT_EQ(tables[1].collective, "all_to_all");
+  EXPECT_EQ(tables[1].ranks, 12);
+  EXPECT_EQ(tables[1].rows.size(), 1u);
+}
+
+TEST(Tables, ImbsExchangeBelowItsSendrecvIsNone) {
+  const std::string head = "#bytes #repetitions t_min[usec] t_max[usec] t_avg[usec] Mbytes/sec\n";
+  const auto tables =
+      read_tables("Sendrecv:\n" + head + "4096 9 1.5 1.9 1.7 99\nExchange:\n" + head + "8192 9 3 4 3.5 9\n");
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0].refused, "");
+  EXPECT_NE(tables[1].refused, "");
+}
+
+TEST(Tables, RowsThatAreLeftOutAreCountedWithTheirLines) {
+  const std::string rest = "  1024  float  sum  -1  12.0  0.34  0.6  0\n";
+  const auto table = read_table(kRow + "-4096" + rest + "9e99" + rest + "nan" + rest + "0" + rest + "4O96" + rest +
+                                "4096  1024  float  sum  -1  nan  0.34  0.6  0\n");
+  EXPECT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(table.cut, 6u);
+  ASSERT_EQ(table.dropped.size(), 6u);
+  EXPECT_EQ(table.dropped[0].line, 2);
+  EXPECT_EQ(table.dropped[0].why, "size -4096");
+  EXPECT_EQ(table.dropped[5].line, 7);
+  EXPECT_EQ(read_table("# OSU MPI Allreduce Latency Test v7\n64 9.5\n-128 9.9\n256 nan\n").cut, 2u);
+}
+
+TEST(Tables, GpusOfSeveralKindsAreCounted) {
+  std::string devices = list(0, 7, "a") + "#  Rank  7 Group  0 Pid 9 on a device  7 [0x0f] NVIDIA L40S\n";
+  const auto table = read_table(devices + kRow);
+  EXPECT_EQ(table.gpus.size(), 2u);
+  EXPECT_EQ(table.gpus.at("NVIDIA H200"), 7);
+  EXPECT_EQ(table.gpu, "NVIDIA H200") << "that of most ranks";
+}
+
+// The count of these is that of a rank: 1 MiB are 16 times 16384 floats.
+TEST(Tables, CountsOfOneRankSayHowManyThereAre) {
+  const auto scatter = infer_collective(read_table("1048576 16384 float sum -1 40.0 26.2 24.6 0\n"), 0);
+  EXPECT_EQ(scatter.collective, "reduce_scatter");
+  EXPECT_EQ(scatter.ranks, 16);
+  // busbw / algbw = 1.968 +- 0.007 may be 52 to 80 ranks: of these, 64 are whole nodes of eight.
+  EXPECT_EQ(infer_collective(read_table("268435456 67108864 float sum -1 122131 2.20 4.33 0\n"), 0).ranks, 64);
+}
+
 }  // namespace
 }  // namespace weft::doctor

@@ -40,6 +40,12 @@ constexpr std::string_view kWords[] = {"WARN",
                                        "pcieport",
                                        "amdgpu",
                                        "<warn>",
+                                       "Warning ",
+                                       "EDAC",
+                                       "BUG:",
+                                       "lockup",
+                                       "LOCKUP",
+                                       "stall",
                                        "Failed: ",
                                        "Cuda error",
                                        "HIP error",
@@ -108,17 +114,6 @@ bool everyday(std::string_view line) {
   return std::ranges::any_of(kEveryday, [&](const char* word) { return has(line, word); });
 }
 
-// A line of the kernel: its words for trouble carry no severity.
-bool kernel_reports(std::string_view line) {
-  constexpr std::array kSources = {
-      "NVRM", "infiniband ", "mlx5_core", "efa ", "kernel:", "kern:", "nvidia-nvswitch", "pcieport", "amdgpu"};
-  constexpr std::array kTroubles = {"failed",   "Failed",  "ailure",    "error",       "Error",  "timed out",
-                                    "timedout", "imedOut", "imeout",    "IMEOUT",      "fallen", "not responding",
-                                    "lost",     "hung",    "Assertion", "not respond", "AER:"};
-  return std::ranges::any_of(kSources, [&](const char* word) { return has(line, word); }) &&
-         std::ranges::any_of(kTroubles, [&](const char* word) { return has(line, word); });
-}
-
 // "[   12.345678] …" or syslog's " kernel: ": a boot prints what it tried in vain; kernel_reports() picks the lines of
 // drivers that matter.
 bool of_kernel(std::string_view line) {
@@ -127,6 +122,36 @@ bool of_kernel(std::string_view line) {
   const auto digit = std::min(line.find_first_not_of(' ', 1), line.size());
   const auto dot = std::min(line.find_first_not_of("0123456789", digit), line.size());
   return dot > digit && dot < line.size() && line[dot] == '.';
+}
+
+// A line of the kernel: its words for trouble carry no severity.
+bool kernel_reports(std::string_view line) {
+  constexpr std::array kSources = {
+      "NVRM", "infiniband ", "mlx5_core", "efa ", "kernel:", "kern:", "nvidia-nvswitch", "pcieport", "amdgpu", "EDAC "};
+  constexpr std::array kTroubles = {"failed",   "Failed",  "ailure",    "error",       "Error",  "timed out",
+                                    "timedout", "imedOut", "imeout",    "IMEOUT",      "fallen", "not responding",
+                                    "lost",     "hung",    "Assertion", "not respond", "AER:",   "Xid ("};
+  // Words of any part of the kernel.
+  constexpr std::array kSevere = {
+      "BUG:",         "soft lockup", "hard LOCKUP", "detected stalls",         "self-detected stall",
+      "Kernel panic", "Oops:",       "SXid (",      "general protection fault"};
+  const auto one_of = [&](const auto& words) {
+    return std::ranges::any_of(words, [&](const char* word) { return has(line, word); });
+  };
+  return (one_of(kSources) && one_of(kTroubles)) || ((of_kernel(line) || one_of(kSources)) && one_of(kSevere));
+}
+
+// An event of Kubernetes, as kubectl describe and kubectl get events print it: "Warning", blanks, a reason that is one
+// word with a capital, blanks.
+bool kubernetes_warns(std::string_view line) {
+  constexpr std::string_view kType = "Warning";
+  const auto at = line.find("Warning  ");
+  if (at == std::string_view::npos || (at > 0 && line[at - 1] != ' ' && line[at - 1] != '\t')) return false;
+  const auto reason = line.find_first_not_of(' ', at + kType.size());
+  if (reason == std::string_view::npos || std::isupper(static_cast<unsigned char>(line[reason])) == 0) return false;
+  std::size_t end = reason;
+  while (end < line.size() && std::isalpha(static_cast<unsigned char>(line[end])) != 0) ++end;
+  return end + 1 < line.size() && line[end] == ' ' && (line[end + 1] == ' ' || line.find("  ", end) != line.npos);
 }
 
 // "mmap of rcvhdrq failed: Resource temporarily unavailable" of a tool that writes no severity. Loggers' lines of a
@@ -199,7 +224,7 @@ Trouble trouble_of(std::string_view line) {
        {"|CCL_ERROR|", "Cuda error ", "HIP error", "double free or corruption", "(): invalid ", "(): corrupted "})
     if (has(line, word)) return Trouble::kError;
   if (line.starts_with("Failed: ") || shell_reports(line)) return Trouble::kError;
-  if (has(line, "<warn>") || says_failed(line)) return Trouble::kWarning;
+  if (has(line, "<warn>") || kubernetes_warns(line) || says_failed(line)) return Trouble::kWarning;
   for (const std::string_view word : {"NCCL WARN", "WARN", "WARNING"})
     if (has_word(line, word)) return Trouble::kWarning;
   return Trouble::kNone;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/job_text.h"
 #include "base/models/files.h"
 #include "base/models/keys.h"
 #include "base/models/layers.h"
@@ -19,25 +20,6 @@ constexpr double kMostParameters = 1e15;
 const json& families() {
   static const json all = json::parse(embedded::model_files().front().text);
   return all;
-}
-
-// Python's json writes Infinity, -Infinity and NaN, which are no JSON: they become null outside of strings.
-std::string without_infinities(std::string_view text) {
-  std::string out;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
-    bool replaced = false;
-    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"})
-      if (!quoted && text.substr(i).starts_with(word)) {
-        out += "null";
-        i += word.size() - 1;
-        replaced = true;
-        break;
-      }
-    if (!replaced) out += text[i];
-  }
-  return out;
 }
 
 // Models of several modalities keep the language model in a section of its own.

@@ -40,6 +40,9 @@ nlohmann::json to_json(const DoctorReport& report) {
     fact["severity"] = one.severity;
     unknown.push_back(std::move(fact));
   }
+  nlohmann::json damaged = nlohmann::json::array();
+  for (const auto& one : report.damaged)
+    damaged.push_back({{"file", one.file}, {"rank", one.rank}, {"text", one.text}});
   return {{"schema", "weft.doctor/1"},
           {"verdict", report.verdict},
           {"roots", to_json(report.roots)},
@@ -49,6 +52,8 @@ nlohmann::json to_json(const DoctorReport& report) {
           {"victims", report.victims},
           {"unknown", std::move(unknown)},
           {"unknown_lines", report.unknown_lines},
+          {"damaged", std::move(damaged)},
+          {"peer", report.peer},
           {"troubled", report.troubled},
           {"next", report.next},
           {"files", report.files},

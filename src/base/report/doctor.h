@@ -33,6 +33,9 @@ struct DoctorReport {
     std::string severity;
   };
   std::vector<Unknown> unknown;
+  std::vector<DoctorFact> damaged;     // dumps that are cut or damaged, and what is wrong with them
+  std::string peer;                    // that effects name most, where there is no root
+  bool tables = false;                 // tables of measured collectives are among the files
   std::vector<int> culprits, victims;  // ranks that the first finding blames, and those that only suffer from it
   std::size_t unknown_lines = 0;       // of them in all
   bool troubled = false;               // something failed, was slow or warns: the command's status is then 1
