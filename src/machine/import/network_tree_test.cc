@@ -172,7 +172,7 @@ TEST(Kubernetes, LabelsInBracesAreLabels) {
   std::vector<std::string> hosts;
   for (const auto& host : tree->hosts) hosts.push_back(host.name);
   EXPECT_EQ(hosts, (std::vector<std::string>{"a1", "a2", "a3", "a4"}));
-  EXPECT_EQ(tree->switches.size(), 2u);
+  EXPECT_EQ(tree->switches.size(), 3u);  // two leaves, and what joins them
 }
 
 TEST(Kubernetes, TheTableOfShowLabelsIsRead) {
