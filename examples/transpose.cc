@@ -3,7 +3,9 @@
 //   pairwise     round by round every rank sends a block and receives one, and transposes it
 //   get          one block after the other is fetched, and transposed
 //   pointer      the transpose loads from the peers' memory itself: no copy in between
-// On eight H100 the last is about 30 % ahead of the others, says the NVSHMEM case study that N5 of SCOPE.md quotes.
+// A second word names the only way to run: transpose --small pointer. The passes over memory are announced (loads), so
+// that `weft run --sim dgx-h100` times them there. On eight H100 the last way is about 30 % ahead of the others, says
+// the NVSHMEM case study that N5 of SCOPE.md quotes.
 #include "examples/example.h"
 
 using namespace weft;
@@ -27,7 +29,8 @@ double element(std::size_t row, std::size_t column) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return examples::example(argc, argv, [](pgas::World& world, bool small) {
+  const std::string only = argc > 2 ? argv[2] : "";
+  return examples::example(argc, argv, [&](pgas::World& world, bool small) {
     const auto ranks = static_cast<std::size_t>(world.ranks()), me = static_cast<std::size_t>(world.rank());
     const std::size_t block = small ? 64 : 512, size = block * block;
     // Block b of `in` is rows b * block … of this rank's columns me * block …; of `out` the same of the transpose.
@@ -45,6 +48,11 @@ int main(int argc, char** argv) {
             if (out[b * size + r * block + c] != element(me * block + c, b * block + r)) return false;
       return true;
     };
+    // Transposes a block that lies at `from` in the memory of `rank`.
+    const auto transpose_of = [&](std::size_t b, const double* from, std::size_t rank) {
+      const auto access = world.loads(from, size * sizeof(double), static_cast<Rank>(rank));
+      transpose(&out[b * size], block, world.pointer(from, static_cast<Rank>(rank)), block, block);
+    };
     pgas::Team team = world.team();
     const std::pair<const char*, std::function<void()>> ways[] = {
         {"collective",
@@ -54,7 +62,7 @@ int main(int argc, char** argv) {
                            .out = box.data(),
                            .count = size,
                            .type = DataType::kFloat64});
-           for (std::size_t b = 0; b < ranks; ++b) transpose(&out[b * size], block, &box[b * size], block, block);
+           for (std::size_t b = 0; b < ranks; ++b) transpose_of(b, &box[b * size], me);
          }},
         {"pairwise",
          [&] {
@@ -62,7 +70,7 @@ int main(int argc, char** argv) {
              const std::size_t to = (me + i) % ranks, from = (me + ranks - i) % ranks;
              world.put(&box[me * size], &in[to * size], size * sizeof(double), static_cast<Rank>(to));
              (void)world.barrier();
-             transpose(&out[from * size], block, &box[from * size], block, block);
+             transpose_of(from, &box[from * size], me);
            }
          }},
         {"get",
@@ -70,14 +78,13 @@ int main(int argc, char** argv) {
            for (std::size_t i = 0; i < ranks; ++i) {
              const std::size_t from = (me + i) % ranks;
              world.get(&box[from * size], &in[me * size], size * sizeof(double), static_cast<Rank>(from));
-             transpose(&out[from * size], block, &box[from * size], block, block);
+             transpose_of(from, &box[from * size], me);
            }
          }},
         {"pointer", [&] {
            for (std::size_t i = 0; i < ranks; ++i) {
              const std::size_t from = (me + i) % ranks;
-             const double* theirs = world.pointer(&in[me * size], static_cast<Rank>(from));
-             transpose(&out[from * size], block, theirs, block, block);
+             transpose_of(from, &in[me * size], from);
            }
          }}};
     bool all_right = true;
@@ -87,6 +94,7 @@ int main(int argc, char** argv) {
           "pointer 9.5\n",
           block * ranks, ranks);
     for (const auto& [name, way] : ways) {
+      if (!only.empty() && only != name) continue;
       std::fill(out.begin(), out.end(), -1.0);
       const double seconds = examples::time_of(world, way);
       all_right = all_right && right();

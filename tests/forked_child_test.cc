@@ -45,10 +45,20 @@ std::string leaves_all(Communicator& comm) {
   if (!store) return store.error().message;
   auto place = MeetingPlace::open(2);
   if (!place) return place.error().message;
+  const auto refused = [](const auto& result) {
+    return !result && result.error().code == Code::kInvalidArgument &&
+           result.error().message.find("forked") != std::string::npos;
+  };
+  const std::vector<kv::Token> tokens(8, 1);
+  auto written = store->begin("tenant", tokens);
+  if (!written) return written.error().message;
   std::string wrong = in_child([&]() -> std::string {
-    const Status called = comm.barrier();
-    if (called || called.error().message.find("forked") == std::string::npos)
-      return "a call of the child is not refused";
+    if (!refused(comm.barrier())) return "a call of the child's communicator is not refused";
+    if (!refused(agent->metadata()) || !refused(agent->deregister(*pages)) || !refused(agent->notify("", "hello")))
+      return "a call of the child's agent is not refused";
+    if (!refused(store->begin("tenant", tokens)) || !refused(store->flush()) || !refused(written->commit()))
+      return "a call of the child's store is not refused";
+    if (store->match("tenant", tokens).tokens() != 0) return "the child's store finds what is its parent's";
     comm.abort("the child ends");
     { const Memory ends = std::move(*memory); }
     { const Queue ends = std::move(queue); }
@@ -59,6 +69,8 @@ std::string leaves_all(Communicator& comm) {
     return "";
   });
   if (!wrong.empty()) return wrong;
+  if (const auto committed = written->commit(); !committed || *committed != 2)
+    return "the parent's writing has not come through the child's end";
   const auto changed = [&](float value) {
     return std::any_of(data.begin(), data.end(), [&](float x) { return x != value; });
   };

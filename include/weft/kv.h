@@ -19,8 +19,8 @@
 // it and its tokens; the first key follows from the tenant's salt. So equal keys mean equal prefixes of one tenant.
 // Tokens behind the last whole block of a prompt are ignored.
 //
-// Calls of a store, server or client that was moved from fail with kInvalidArgument; those that return no error find
-// nothing.
+// Calls of a store, server or client that was moved from, or that a process has inherited by fork(), fail with
+// kInvalidArgument; those that return no error find nothing.
 namespace weft::kv {
 
 using Token = std::int32_t;

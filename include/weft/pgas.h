@@ -83,6 +83,25 @@ class World {
     return static_cast<T*>(address(symmetric, rank));
   }
 
+  // Loads or stores through pointer(), for the record of a run (weft run --sim, weft replay): from loads() or stores()
+  // until the result ends, this rank moves `bytes` at `symmetric` of `rank` (its own memory, too) by instructions of
+  // its own. The record then has an operation of these bytes there; what lies in between counts as part of it. Without
+  // a record nothing happens. One at a time per thread.
+  class Access {
+   public:
+    Access(Access&&) noexcept;
+    Access& operator=(Access&&) = delete;
+    ~Access();
+
+   private:
+    friend class World;
+    struct Recorded;
+    explicit Access(std::unique_ptr<Recorded> recorded);
+    std::unique_ptr<Recorded> recorded_;
+  };
+  [[nodiscard]] Access loads(const void* symmetric, std::size_t bytes, Rank rank) const;
+  [[nodiscard]] Access stores(const void* symmetric, std::size_t bytes, Rank rank) const;
+
   // `to` is symmetric, `from` anything. On return `from` may be changed.
   void put(void* to, const void* from, std::size_t bytes, Rank rank);
   // `from` is symmetric. On return the bytes are there.

@@ -166,7 +166,8 @@ class Request {
 // Registers memory, exchanges metadata, moves lists. Every request ends in exactly one of done, failed, cancelled and
 // expired. Data moves inside post(), poll() and wait(); peers need not call anything, but a peer reached by the
 // network serves with a thread of its own. Thread: any; calls of one agent exclude each other. Calls of an agent that
-// was moved from fail with kInvalidArgument, and those that return no error do nothing.
+// was moved from, or of one that a process has inherited by fork(), fail with kInvalidArgument, and those that return
+// no error do nothing.
 class Agent {
  public:
   class Probe;  // of measure_costs()

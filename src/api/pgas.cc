@@ -82,6 +82,36 @@ void* World::address(const void* symmetric, Rank rank) const {
   return pe_->space().at("World::pointer", symmetric, 0, rank);
 }
 
+struct World::Access::Recorded {
+  detail::Recording recording;
+};
+World::Access::Access(std::unique_ptr<Recorded> recorded) : recorded_(std::move(recorded)) {}
+World::Access::Access(Access&&) noexcept = default;
+World::Access::~Access() = default;
+
+namespace {
+
+// What is recorded of an access; nothing: there is no record.
+template <class Recorded>
+std::unique_ptr<Recorded> access(const Space& space, const char* call, Event::Kind kind, const void* at,
+                                 std::size_t bytes, Rank rank) {
+  if (space.at(call, at, static_cast<Bytes>(bytes), rank) == nullptr) [[unlikely]]
+    space.misuse(call, fmt::format("rank {}'s memory is not mapped here: it has no pointer", rank));
+  if (space.recorder() == nullptr || bytes == 0) return nullptr;
+  return std::unique_ptr<Recorded>(new Recorded{{space, kind, at, bytes, rank}});
+}
+
+}  // namespace
+
+World::Access World::loads(const void* symmetric, std::size_t bytes, Rank rank) const {
+  constexpr const char* kCall = "World::loads";
+  return Access(access<Access::Recorded>(of(pe_, kCall).space(), kCall, Event::Kind::kLoad, symmetric, bytes, rank));
+}
+World::Access World::stores(const void* symmetric, std::size_t bytes, Rank rank) const {
+  constexpr const char* kCall = "World::stores";
+  return Access(access<Access::Recorded>(of(pe_, kCall).space(), kCall, Event::Kind::kStore, symmetric, bytes, rank));
+}
+
 void World::put(void* to, const void* from, std::size_t bytes, Rank rank) {
   pgas::put(of(pe_, "World::put").space(), "World::put", to, from, bytes, rank);
 }

@@ -25,7 +25,7 @@ constexpr std::int64_t kMostNodes = 131'072;
 constexpr std::string_view kOptions =
     "nodes, net, rails, oversub, tiers, wires, dims, nics, at, gpus, nvlink, pcie, mnnvl, shape, sharp, memory, iommu, "
     "tlb, "
-    "acs, peermem, p2p, gdr, routing, seed, pxn, node, gpu, topology";
+    "acs, peermem, p2p, gdr, routing, seed, pxn, and, node, gpu, topology";
 
 // "dgx-h100:nodes=2" to its two sides.
 struct Spec {
@@ -47,8 +47,10 @@ struct Options {
   ClusterOptions cluster;
   std::vector<std::int32_t> shape;
   Routing routing;
-  std::string node;       // preset of every host in a file that names hosts only
-  std::string gpu;        // model of the GPUs in a file that does not say it
+  std::string node;   // preset of every host in a file that names hosts only
+  std::string gpu;    // model of the GPUs in a file that does not say it
+  std::string other;  // preset of further nodes
+  std::int32_t others = 0;
   std::string topology;   // of a Slurm topology.yaml, which may have several
   bool only_gpu = false;  // there is no other option
 };
@@ -136,6 +138,13 @@ Status set_option(std::string_view key, std::string_view value, Options& options
   } else if (key == "seed") {
     WEFT_TRY(const std::int64_t seed, parse_integer(key, value, 0, INT64_MAX));
     options.routing.seed = static_cast<std::uint64_t>(seed);
+  } else if (key == "and") {
+    const std::size_t star = value.find('*');
+    options.other = value.substr(0, star);
+    if (options.other.empty()) return bad_input("and=PRESET*NODES: further nodes, e.g. and=dgx-a100*2");
+    WEFT_TRY(const std::int64_t count,
+             parse_integer("the nodes of and=", star == value.npos ? "1" : value.substr(star + 1), 1, kMostNodes));
+    options.others = static_cast<std::int32_t>(count);
   } else if (key == "pxn") {
     WEFT_TRY(options.routing.pxn, one_of<bool>(key, value, kSwitch));
   } else {
@@ -283,7 +292,14 @@ Result<Topology> load_machine(std::string_view machine, const FileReader& reader
     WEFT_CHECK(base.node.validate());
     return std::move(base.node);
   }
-  auto cluster = build_cluster(catalog, base.node, wanted);
+  std::vector<OtherNodes> others;
+  if (options->others > 0) {
+    WEFT_TRY(Base other, load_preset(catalog, options->other, {}));
+    others.push_back({std::move(other.node), options->others});
+    describe_scale_up_switches(catalog, others[0].node);
+    if (wanted.network.empty()) wanted.network = base.network;
+  }
+  auto cluster = build_cluster(catalog, base.node, wanted, others);
   if (!cluster) return bad_input("'{}': {}", machine, cluster.error().message);
   describe_scale_up_switches(catalog, *cluster);  // a second level of them may be new
   cluster->routing = options->routing;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include "machine/peer_access.h"
@@ -165,13 +166,48 @@ TEST(Machine, ErrorsNameWhatIsWrongAndWhatThereIs) {
   EXPECT_EQ(error_of("dgx-h100:foo=1"),
             "'dgx-h100:foo=1': unknown option 'foo'; there are nodes, net, rails, oversub, tiers, wires, dims, nics, "
             "at, gpus, nvlink, pcie, "
-            "mnnvl, shape, sharp, memory, iommu, tlb, acs, peermem, p2p, gdr, routing, seed, pxn, node, gpu, topology");
+            "mnnvl, shape, sharp, memory, iommu, tlb, acs, peermem, p2p, gdr, routing, seed, pxn, and, node, gpu, "
+            "topology");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,nodes=3"), "'dgx-h100:nodes=2,nodes=3': option 'nodes' is given twice");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,rails=9"),
             "'dgx-h100:nodes=2,rails=9': rails=9: a node of 'dgx-h100' has 8 NICs");
   const std::string net = error_of("dgx-h100:nodes=2,net=token-ring");
   EXPECT_NE(net.find("unknown net 'token-ring'; there are ib-sdr, ib-ddr"), std::string::npos) << net;
   EXPECT_NE(error_of(""), "");
+}
+
+TEST(TwoKinds, FurtherNodesHangAtTheSameNetworkWithTheRailsThatBothHave) {
+  const auto loaded = load_machine("dgx-h100:nodes=2,and=dgx-a100*3");
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const Topology& t = *loaded;
+  EXPECT_EQ(t.nodes(), 5);
+  std::map<std::string, int> gpus, cables;  // by node and model; by node
+  for (const DeviceId gpu : t.devices_of(DeviceKind::kGpu))
+    ++gpus[std::to_string(t.device(gpu).node) + " " + t.device(gpu).model];
+  EXPECT_EQ(gpus["1 H100-SXM5"], 8);
+  EXPECT_EQ(
+      gpus["4 " + load_machine("dgx-a100")->device(load_machine("dgx-a100")->devices_of(DeviceKind::kGpu)[0]).model],
+      8);
+  EXPECT_EQ(gpus.size(), 5u);
+  for (const Link& link : t.links())
+    if (t.device(link.b).kind == DeviceKind::kNetworkSwitch && t.device(link.a).kind == DeviceKind::kNic)
+      ++cables[std::to_string(t.device(link.a).node)];
+  EXPECT_EQ(cables.size(), 5u);
+  for (const auto& [node, count] : cables) EXPECT_EQ(count, cables["0"]) << node;
+  const Routes routes(t);
+  EXPECT_EQ(routes.path(t.devices_of(DeviceKind::kGpu)[0], t.devices_of(DeviceKind::kGpu)[39]).type, PathType::kNet);
+}
+
+TEST(TwoKinds, RefusesNodesThatDoNotFitTogether) {
+  EXPECT_NE(error_of("dgx-h100:and=pcie-4x3090*2")
+                .find("nodes of 'dgx-h100' have 8 GPUs and those of 'pcie-4x3090' 4; "
+                      "gpus=4 takes as many of each"),
+            std::string::npos)
+      << error_of("dgx-h100:and=pcie-4x3090*2");
+  EXPECT_TRUE(load_machine("dgx-h100:gpus=4,and=pcie-4x3090*2"));
+  EXPECT_NE(error_of("dgx-h100:and=dgx-h1000").find("unknown machine 'dgx-h1000'"), std::string::npos);
+  EXPECT_NE(error_of("dgx-h100:and=*2").find("and=PRESET*NODES"), std::string::npos);
+  EXPECT_NE(error_of("dgx-h100:and=dgx-h200*0").find("the nodes of and="), std::string::npos);
 }
 
 // NVIDIA's MIG User Guide: no peer-to-peer between instances, neither over NVLink nor over PCIe; GPUDirect RDMA stays.

@@ -56,6 +56,8 @@ void misuse(Draws&) {
   EXPECT_DEATH(world.get_strided(own, word, 8, 1, -1, 2, 0), "World::get_strided");
   EXPECT_DEATH(world.put_signal(word, own, 8, word + 1, 1, static_cast<SignalOp>(9), 0), "World::put_signal");
   EXPECT_DEATH(world.atomic(wrong(99), word, std::uint64_t{1}, 0), "World::atomic: 99");
+  EXPECT_DEATH((void)world.loads(own, 8, 0), "World::loads");
+  EXPECT_DEATH((void)world.stores(word, 8, 3), "World::stores");
   EXPECT_DEATH(world.fetch_add(word, std::uint64_t{1}, -1), "World::atomic");
   EXPECT_DEATH(world.wait_until(word, static_cast<Compare>(99), std::uint64_t{1}), "World::wait_until: 99");
   const World taken = std::move(world);
@@ -86,8 +88,8 @@ std::vector<Try> tries_of_pgas() {
        12},
       {{"weft::pgas::World::put", "weft::pgas::World::get", "weft::pgas::World::put_strided",
         "weft::pgas::World::get_strided", "weft::pgas::World::put_signal", "weft::pgas::World::atomic",
-        "weft::pgas::World::fetch_add", "weft::pgas::World::wait_until", "weft::pgas::World::fence",
-        "weft::pgas::World::quiet"},
+        "weft::pgas::World::loads", "weft::pgas::World::stores", "weft::pgas::World::fetch_add",
+        "weft::pgas::World::wait_until", "weft::pgas::World::fence", "weft::pgas::World::quiet"},
        misuse,
        1},
       {{"weft::pgas::World::from_environment", "weft::Communicator::from_environment"}, from_environment, 1},

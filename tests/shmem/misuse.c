@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   const int me = shmem_my_pe();
   long* symmetric = shmem_malloc(4 * sizeof(long));
   if (strcmp(what, "not-symmetric") == 0) shmem_long_put(&local, symmetric, 1, 1);
+  if (strcmp(what, "null") == 0) shmem_long_put(NULL, NULL, 1, 1);
   if (strcmp(what, "beyond-the-heap") == 0) shmem_putmem(symmetric, &local, (size_t)1 << 50, 0);
   if (strcmp(what, "count-overflows") == 0) shmem_long_put(symmetric, &local, ((size_t)1 << 61) + 1, 0);
   if (strcmp(what, "stride-overflows") == 0) shmem_long_iput(symmetric, symmetric, (ptrdiff_t)1 << 61, 1, 2, 0);

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "api/calibrate/ucx.h"
 #include "net/ucx/ucx.h"
@@ -57,6 +59,10 @@ TEST(Rates, OfUcxAreUnknownWhereATextDoesNotSayThem) {
 
 TEST(Rates, OfUcxAreMeasuredWithinAMachineAndAcross) {
   if (const Status s = net::ucx::available(); !s) GTEST_SKIP() << s.error().message;
+  // Ranks that yield to a crowd of other processes make no round trip within the time of a measurement.
+  double load = 0;
+  const auto cores = static_cast<double>(std::thread::hardware_concurrency());
+  if (getloadavg(&load, 1) == 1 && load > 3 * cores) GTEST_SKIP() << load << " processes want " << cores << " cores";
   Rates rates = typical();
   measure_ucx(rates);
   for (const Duration trip : {rates.ucx, rates.ucx_across}) EXPECT_GT(trip, Duration());

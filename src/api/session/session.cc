@@ -48,6 +48,10 @@ Session::Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, 
       chooser_(std::move(chooser)),
       streams_(streams) {}
 
+Session::~Session() {
+  if (recorder_ && recorder_->trace() != nullptr) recorder_->trace()->write_rails();  // while the connections are open
+}
+
 void Session::record(std::unique_ptr<recorder::Recorder> recorder, std::string folder) {
   recorder_ = std::move(recorder);
   record_folder_ = std::move(folder);

@@ -124,6 +124,9 @@ class Session {
   };
   Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser);
   Session(std::unique_ptr<exec::Executor> executor, Rank ranks_per_node, Chooser chooser, Streams streams);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   // From now on operations are recorded. `folder`: where the record is left when the communicator breaks; empty:
   // nowhere. Requires: nothing has been started.

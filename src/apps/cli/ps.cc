@@ -3,10 +3,10 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/http_post.h"
-#include "apps/cli/ps_rails.h"
 #include "base/text.h"
 #include "exec/recorder/json.h"
 #include "exec/recorder/metrics.h"
+#include "exec/recorder/rails.h"
 #include "exec/recorder/recorder.h"
 
 namespace weft::cli {
@@ -64,7 +64,7 @@ bool has_rails(const Standing& s) { return s.transport.find("tcp") != std::strin
 
 void print_rails(Rank rank, const Snapshot& s) {
   std::string text;
-  for (const Rail& r : rails_of(s.pid))
+  for (const recorder::Rail& r : recorder::rails_of(s.pid))
     text += fmt::format("{}{} {} connections, {} out, {} in", text.empty() ? "" : "; ", r.interface, r.connections,
                         format_bytes(r.out), format_bytes(r.in));
   if (!text.empty()) fmt::print("  rank {:<4} sockets: {}\n", rank, text);
@@ -77,7 +77,7 @@ nlohmann::json with_rails(const std::vector<Standing>& standings) {
     for (std::size_t r = 0; r < standings[c].ranks.size() && has_rails(standings[c]); ++r) {
       if (standings[c].ranks[r] == nullptr) continue;
       nlohmann::json& rails = all["communicators"][c]["ranks"][r]["sockets"] = nlohmann::json::array();
-      for (const Rail& rail : rails_of(standings[c].ranks[r]->pid))
+      for (const recorder::Rail& rail : recorder::rails_of(standings[c].ranks[r]->pid))
         rails.push_back({{"interface", rail.interface},
                          {"connections", rail.connections},
                          {"out_bytes", rail.out},

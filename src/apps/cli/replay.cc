@@ -59,7 +59,7 @@ Result<Recorded> read(const std::string& file) {
 }
 
 void print(const std::string& on, const Recorded& recorded, const replay::Outcome& o) {
-  fmt::print("# {} operations of {} ranks, {} put or got, on {} (simulated)\n", recorded.operations,
+  fmt::print("# {} operations of {} ranks, {} put, got, loaded or stored, on {} (simulated)\n", recorded.operations,
              recorded.program.size(), format_bytes(recorded.bytes), on);
   fmt::print("recorded here  {:>12}\nthere          {:>12}\n", format_duration(recorded.total),
              format_duration(o.total));

@@ -36,6 +36,7 @@ hwloc XML, weft JSON, a folder of --record; Slurm topology.conf, topology.yaml a
 
 Options after a colon, separated by commas:
   nodes=N net=NETWORK rails=N oversub=N tiers=2|3 wires=rail|fat-tree|dragonfly|torus|switch dims=AxBxC
+  and=PRESET*NODES (further nodes of another kind on the same network, e.g. dgx-h100:nodes=2,and=dgx-a100*2)
   gpus=N (of each node, the first ones: gpus=1 is one rank per node) nics=N at=cpu|switch|gpu
   nvlink=GENERATION pcie=GENERATION mnnvl=RACKS mig=INSTANCES shape=AxBxC (torus and grid presets)
   gpu=MODEL (of a file that does not say it) topology=NAME (of a topology.yaml that has several)

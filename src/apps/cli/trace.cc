@@ -22,6 +22,33 @@ const std::pair<const Rank, double>* longest(const RankTimes& times) {
   return most;
 }
 
+std::string text_of(const recorder::Rail& rail) {
+  const std::string speed = rail.speed > 0 ? fmt::format(" ({:.3g} Gb/s)", rail.speed * 1e-9) : "";
+  if (rail.most() == 0) return fmt::format("{}{} nothing", rail.interface, speed);
+  constexpr double kMega = 1e6;
+  return fmt::format("{}{} {:.4g} MB out, {:.4g} MB in", rail.interface, speed, static_cast<double>(rail.out) / kMega,
+                     static_cast<double>(rail.in) / kMega);
+}
+
+// Seconds that links which carried less than their share would have saved; below a hundredth of the time: none.
+double saved(const recorder::RailUse& use) {
+  constexpr double kWorthALine = 0.01;
+  return use.known && use.took - use.least > kWorthALine * use.took ? use.took - use.least : 0;
+}
+
+void print_rails(const RankTimes& times) {
+  if (times.rails.empty()) return;
+  std::string text;
+  for (const recorder::Rail& rail : times.rails) text += (text.empty() ? "" : "; ") + text_of(rail);
+  const recorder::RailUse use = recorder::use_of(times.rails);
+  if (const double seconds = saved(use); seconds > 0)
+    text += fmt::format("; at these speeds {}, {} less with a share for each by its speed", time_of(use.took * 1e6),
+                        time_of(seconds * 1e6));
+  else if (times.rails.size() > 1 && !use.known)
+    text += "; the speed of a link is not known, so nothing is said of its share";
+  fmt::print("       {:<4} sockets: {}\n", "", text);
+}
+
 void print(const recorder::Timeline& timeline) {
   const RankTimes* before = nullptr;
   for (const RankTimes& times : timeline.ranks) {
@@ -32,6 +59,7 @@ void print(const recorder::Timeline& timeline) {
                time_of(times.waiting));
     if (const auto* most = longest(times)) fmt::print(", of it {} for rank {}", time_of(most->second), most->first);
     fmt::print("{}\n", times.breaks_off ? "; breaks off" : "");
+    print_rails(times);
   }
 }
 
@@ -40,6 +68,10 @@ nlohmann::json summary(const recorder::Timeline& timeline) {
   for (const RankTimes& t : timeline.ranks) {
     nlohmann::json waiting_for = nlohmann::json::object();
     for (const auto& [peer, time] : t.waiting_for) waiting_for[std::to_string(peer)] = time;
+    nlohmann::json links = nlohmann::json::array();
+    for (const recorder::Rail& r : t.rails)
+      links.push_back({{"interface", r.interface}, {"bits_per_second", r.speed}, {"out", r.out}, {"in", r.in}});
+    const recorder::RailUse use = recorder::use_of(t.rails);
     ranks.push_back({{"job", t.job},
                      {"communicator", t.communicator},
                      {"rank", t.rank},
@@ -47,7 +79,9 @@ nlohmann::json summary(const recorder::Timeline& timeline) {
                      {"in_calls_us", t.in_calls},
                      {"waiting_us", t.waiting},
                      {"waiting_for_us", waiting_for},
+                     {"links", links},
                      {"breaks_off", t.breaks_off}});
+    if (use.known) ranks.back()["links_saved_us"] = saved(use) * 1e6;
   }
   return {{"schema", "weft.trace_summary/1"}, {"ranks", ranks}};
 }
@@ -65,8 +99,8 @@ Result<int> trace(const Spec& spec) {
 
 Command add_trace(CLI::App& app) {
   auto spec = std::make_shared<Spec>();
-  CLI::App* sub =
-      app.add_subcommand("trace", "Join the timelines that ranks left: one picture, and who waited for whom");
+  CLI::App* sub = app.add_subcommand(
+      "trace", "Join the timelines that ranks left: one picture, who waited for whom, and which links carried what");
   sub->add_option("files", spec->files, "what WEFT_TRACE made the ranks write")->required();
   sub->add_option("--out", spec->out, "the timeline of all ranks, for ui.perfetto.dev or chrome://tracing; - is stdout")
       ->check(writable);

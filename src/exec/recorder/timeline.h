@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "exec/recorder/rails.h"
 
 namespace weft::recorder {
 
@@ -18,6 +19,7 @@ struct RankTimes {
   std::int64_t calls = 0;
   double in_calls = 0, waiting = 0;
   std::map<Rank, double> waiting_for;
+  std::vector<Rail> rails;  // of its process; empty: no sockets, or a rank that was killed
   bool breaks_off = false;  // in the middle of a line: the rank was killed
 };
 

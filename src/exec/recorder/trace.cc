@@ -6,6 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "exec/recorder/rails.h"
 #include "exec/recorder/recorder.h"
 
 namespace weft::recorder {
@@ -89,8 +90,12 @@ Result<unsigned> parse_categories(const std::string& text) {
   return mask;
 }
 
-Trace::Trace(std::FILE* file, int rank, unsigned categories, const Anchor& opened)
-    : file_(file), rank_(rank), categories_(categories), opened_(opened) {
+Trace::Trace(std::FILE* file, const Identity& identity, unsigned categories, const Anchor& opened)
+    : file_(file),
+      rank_(identity.rank),
+      over_sockets_(identity.transport.find("tcp") != std::string::npos),
+      categories_(categories),
+      opened_(opened) {
   events_.reserve(kKept);
 }
 
@@ -117,7 +122,17 @@ Result<std::unique_ptr<Trace>> Trace::open(const TraceOptions& options, const Id
   metadata("process_sort_index", 0, {{"sort_index", identity.rank}});
   metadata("thread_name", 0, {{"name", "calls"}});
   std::fflush(file);  // a rank that is killed leaves at least that
-  return std::unique_ptr<Trace>(new Trace(file, identity.rank, options.categories, opened));
+  return std::unique_ptr<Trace>(new Trace(file, identity, options.categories, opened));
+}
+
+void Trace::write_rails() {
+  if (!over_sockets_) return;
+  nlohmann::json rails = nlohmann::json::array();
+  for (const Rail& r : with_idle(rails_of(getpid())))
+    rails.push_back({{"interface", r.interface}, {"bits_per_second", r.speed}, {"out", r.out}, {"in", r.in}});
+  const nlohmann::json event{
+      {"name", "weft links"}, {"ph", "M"}, {"pid", rank_}, {"tid", 0}, {"args", {{"links", rails}}}};
+  fmt::print(file_, "{},\n", event.dump());
 }
 
 Trace::~Trace() {

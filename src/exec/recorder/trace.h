@@ -51,6 +51,8 @@ class Trace {
   void call(std::string name, std::string arguments, std::uint64_t begin, std::uint64_t end);
   void wait(int peer, std::uint64_t begin, std::uint64_t end);
   void move(int strand, const Move& move, std::uint64_t begin, std::uint64_t end);
+  // What the sockets of the process have carried until now, over transports that have some.
+  void write_rails();
 
  private:
   struct Event {
@@ -60,12 +62,13 @@ class Trace {
     Move move;
     std::string name, arguments;
   };
-  Trace(std::FILE* file, int rank, unsigned categories, const Anchor& opened);
+  Trace(std::FILE* file, const Identity& identity, unsigned categories, const Anchor& opened);
   void keep(Event event);
   void write();
 
   std::FILE* file_;
   int rank_;
+  bool over_sockets_;
   unsigned categories_;
   Anchor opened_;
   std::vector<Event> events_;

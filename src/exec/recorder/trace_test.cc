@@ -64,6 +64,19 @@ TEST_F(Traces, OfSeveralRanksBecomeOneTimelineThatBeginsAtZero) {
   }
 }
 
+TEST_F(Traces, OfTransportsOverSocketsEndWithWhatEveryLinkCarried) {
+  leave(path("%r"), 0);
+  EXPECT_TRUE(merge_traces({path("0")})->ranks[0].rails.empty());
+  std::ofstream(path("0"), std::ios::app)
+      << R"({"name":"weft links","ph":"M","pid":0,"tid":0,"args":{"links":[)"
+      << R"({"interface":"eth0","bits_per_second":1e11,"out":5,"in":7},{"interface":"eth1","bits_per_second":-1,"out":0,"in":0}]}},)"
+      << "\n";
+  const auto all = merge_traces({path("0")});
+  ASSERT_TRUE(all) << all.error().message;
+  const std::vector<Rail> expected{{.interface = "eth0", .out = 5, .in = 7, .speed = 1e11}, {.interface = "eth1"}};
+  EXPECT_EQ(all->ranks[0].rails, expected);
+}
+
 TEST_F(Traces, HoldOnlyWhatTheMaskNames) {
   leave(path("%r"), 0, parse_categories("wait").value());
   const auto all = merge_traces({path("0")});

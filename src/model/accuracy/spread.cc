@@ -53,6 +53,9 @@ MachineClass class_of(const cost::MachineView& machine, Rank ranks) {
   MachineClass found{.gpus = {}, .several_nodes = machine.nodes(ranks) > 1};
   const auto conditions = cost::conditions_of(machine.topology());
   if (!machine.costs().gpu() || !conditions) return found;
+  const auto model = [&](Rank r) -> const std::string& { return machine.topology().device(machine.device(r)).model; };
+  for (Rank r = 1; r < std::min(ranks, machine.endpoints()); ++r)
+    if (model(r) != model(0)) return {.gpus = "several models", .several_nodes = found.several_nodes};
   constexpr std::string_view kNvidia = "sm", kAmd = "gcn";  // as costs name the generations of GPUs
   for (const std::string& c : *conditions) {
     if (c.starts_with(kNvidia))

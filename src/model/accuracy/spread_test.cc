@@ -26,6 +26,7 @@ constexpr const char* kThree = R"(
 
 TEST(Ratios, AMachineIsOfItsGpusGenerationAndOfOneNodeOrSeveral) {
   EXPECT_EQ(class_on("dgx-h100:nodes=2"), (MachineClass{"NVIDIA Hopper", true}));
+  EXPECT_EQ(class_on("dgx-h100:and=dgx-a100"), (MachineClass{"several models", true}));
   EXPECT_EQ(class_on("dgx-a100"), (MachineClass{"NVIDIA Ampere", false}));
   EXPECT_EQ(class_on("gb200-nvl72"), (MachineClass{"NVIDIA Blackwell", false}));
   EXPECT_EQ(class_on("mi300x"), (MachineClass{"AMD gfx942", false}));

@@ -136,5 +136,46 @@ TEST(Replay, IsTheSameEveryTime) {
   EXPECT_EQ(outcome("dgx-h100", all).ends, outcome("dgx-h100", all).ends);
 }
 
+Event load(Rank peer, Bytes bytes) { return {.kind = Kind::kLoad, .peer = peer, .place = kData, .bytes = bytes}; }
+Event store(Rank peer, Bytes bytes) { return {.kind = Kind::kStore, .peer = peer, .place = kData, .bytes = bytes}; }
+
+TEST(Replay, ALoadByPointerIsAGetWithoutItsCallAndAStoreAPutWithoutIts) {
+  const double call = cost::call_time(true).us();
+  const auto us = [](const Event& event) { return outcome("dgx-h100", {{event}, {}}).total.us(); };
+  EXPECT_NEAR(us(store(1, kMiB)), us(put(1, kMiB)) - call, 1e-3);
+  EXPECT_LE(us(load(1, kMiB)), us(get(1, kMiB)) - call);
+  EXPECT_GT(us(load(1, kMiB)), us(get(0, kMiB)) - call);  // the link is slower than one's own memory
+}
+
+// The NVSHMEM case study of SCOPE.md N5: 9.5 TB/s by pointer, 7.5 by gets and transposes of what they fetched.
+TEST(Replay, ATransposeByPointerIsAsMuchFasterThanOneByGetsAsThatOfTheStudy) {
+  constexpr Rank kRanks = 8;
+  Program by_gets(kRanks), by_pointer(kRanks);
+  for (Rank r = 0; r < kRanks; ++r)
+    for (Rank i = 0; i < kRanks; ++i) {
+      const Rank from = (r + i) % kRanks;
+      by_gets[static_cast<std::size_t>(r)].push_back(get(from, 2 * kMiB));
+      by_gets[static_cast<std::size_t>(r)].push_back(load(r, 2 * kMiB));
+      by_pointer[static_cast<std::size_t>(r)].push_back(load(from, 2 * kMiB));
+    }
+  EXPECT_NEAR(outcome("dgx-h100", by_gets).total / outcome("dgx-h100", by_pointer).total, 9.5 / 7.5, 0.05);
+}
+
+TEST(Replay, AWordThatWasStoredThroughAPointerIsNotExplained) {
+  const Program program = {{at(1, store(1, 8))}, {at(2, wait(1))}};
+  EXPECT_EQ(link(program).unexplained, 1);
+}
+
+TEST(Replay, APointerAcrossANetworkIsRefusedByRankAndReason) {
+  const cost::MachineView view = view_of("dgx-h100:nodes=2,net=ib-ndr");
+  Program program(9);
+  program[8] = {load(0, kMiB)};
+  const auto result = run_on(view, program, 0);
+  ASSERT_FALSE(result);
+  EXPECT_NE(result.error().message.find("rank 8 loads 1048576 bytes of rank 0 by a pointer"), std::string::npos)
+      << result.error().message;
+  EXPECT_NE(result.error().message.find("no loads across a network"), std::string::npos) << result.error().message;
+}
+
 }  // namespace
 }  // namespace weft::replay

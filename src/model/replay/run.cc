@@ -5,6 +5,7 @@
 
 #include "model/replay/link.h"
 #include "model/sim/flow/flow_fabric.h"
+#include "plan/cost/access.h"
 
 namespace weft::replay {
 namespace {
@@ -14,20 +15,25 @@ using protocol::End;
 using protocol::Operation;
 using Kind = Event::Kind;
 
-bool answers(Kind kind) { return kind == Kind::kGet || kind == Kind::kFetch; }
-bool writes(Kind kind) { return kind == Kind::kPut || kind == Kind::kPutSignal || kind == Kind::kAtomic; }
-bool calls(Kind kind) { return answers(kind) || writes(kind); }
+// Loads and stores are instructions of a kernel that runs already: no call.
+bool by_pointer(Kind kind) { return kind == Kind::kLoad || kind == Kind::kStore; }
+bool answers(Kind kind) { return kind == Kind::kGet || kind == Kind::kFetch || kind == Kind::kLoad; }
+bool writes(Kind kind) {
+  return kind == Kind::kPut || kind == Kind::kPutSignal || kind == Kind::kAtomic || kind == Kind::kStore;
+}
+bool calls(Kind kind) { return (answers(kind) || writes(kind)) && !by_pointer(kind); }
+bool reads(Kind kind) { return kind == Kind::kGet || kind == Kind::kLoad; }
 
 // The bytes that cross to or from the peer as a flow; atomic operations are a word in a message of their own.
 bool flows(const Event& e) {
-  return (e.kind == Kind::kPut || e.kind == Kind::kPutSignal || e.kind == Kind::kGet) && e.bytes > 0;
+  return (e.kind == Kind::kPut || e.kind == Kind::kPutSignal || reads(e.kind) || by_pointer(e.kind)) && e.bytes > 0;
 }
 
 Operation move_of(const Event& e) {
   Operation move{.kind = Operation::Kind::kMove, .bytes = e.bytes};
   const End here{.kind = End::Kind::kLocal}, there{.kind = End::Kind::kRemote, .peer = e.peer};
-  move.sources.push_back(e.kind == Kind::kGet ? there : here);
-  move.destinations.push_back(e.kind == Kind::kGet ? here : there);
+  move.sources.push_back(reads(e.kind) ? there : here);
+  move.destinations.push_back(reads(e.kind) ? here : there);
   return move;
 }
 
@@ -115,6 +121,12 @@ class Run {
     return cost::call_time(view_.costs.gpu());
   }
 
+  // The time of a question's way there and its answer's back, beyond the bytes.
+  Duration answer_of(Rank r, const Event& e) const {
+    if (by_pointer(e.kind)) return cost::load_latency(view_.costs.gpu(), view_.machine.path(r, e.peer).type);
+    return view_.round_trip(r, e.peer, ranks_);
+  }
+
   // One phase further; false: not yet.
   bool advance(Rank r, Walker& w, const Step& step) {
     const Kind kind = step.event->kind;
@@ -128,7 +140,7 @@ class Run {
       case Phase::kMove:
         return move(r, w, step);
       case Phase::kAnswer: {
-        const Duration back = answers(kind) ? view_.round_trip(r, step.event->peer, ranks_) : Duration();
+        const Duration back = answers(kind) ? answer_of(r, *step.event) : Duration();
         if (!pass(r, w, back, w.spent.moving, Phase::kWait)) return false;
         if (writes(kind)) written(r, w, step);
         if (kind == Kind::kFetch && step.announced) announce(r, step.event->peer);
@@ -241,6 +253,13 @@ Result<Outcome> run(const cost::OneSidedView& machine, const pgas::Program& prog
   if (program.empty()) return bad_input("a program without ranks");
   if (static_cast<Rank>(program.size()) > machine.machine.endpoints() && machine.costs.gpu())
     return bad_input("the program has {} ranks, the machine {} GPUs", program.size(), machine.machine.endpoints());
+  for (std::size_t r = 0; r < program.size(); ++r)
+    for (const Event& e : program[r])
+      if (by_pointer(e.kind) && e.peer != static_cast<Rank>(r))
+        if (const std::string why = cost::no_pointer(machine.machine, static_cast<Rank>(r), e.peer); !why.empty())
+          return bad_input("rank {} {}s {} bytes of rank {} by a pointer, which {} has not: {}", r,
+                           e.kind == Kind::kLoad ? "load" : "store", e.bytes, e.peer, machine.machine.topology().title,
+                           why);
   const LinkedProgram linked = link(program);
   return Run(machine, linked, options).run();
 }

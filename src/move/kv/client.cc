@@ -133,7 +133,7 @@ Client::~Client() {
 }
 
 Result<Lease> Client::match(std::string_view salt, std::span<const Token> tokens) {
-  if (state_ == nullptr) return detail::no_client();
+  WEFT_CHECK(detail::usable(state_, "client"));
   WEFT_TRY(Reply reply, state_->hold(Ask::kMatch, salt, tokens));
   Lease lease;
   if (reply.answer.id == 0) return lease;
@@ -145,7 +145,7 @@ Result<Lease> Client::match(std::string_view salt, std::span<const Token> tokens
 }
 
 Result<Writing> Client::begin(std::string_view salt, std::span<const Token> tokens) {
-  if (state_ == nullptr) return detail::no_client();
+  WEFT_CHECK(detail::usable(state_, "client"));
   WEFT_TRY(Reply reply, state_->hold(Ask::kBegin, salt, tokens));
   Writing writing;
   writing.holder_ = state_;
@@ -156,31 +156,31 @@ Result<Writing> Client::begin(std::string_view salt, std::span<const Token> toke
 }
 
 Status Client::extend(const Lease& lease) {
-  if (state_ == nullptr) return detail::no_client();
+  WEFT_CHECK(detail::usable(state_, "client"));
   if (lease.pages_.empty()) return {};
   if (lease.holder_ == nullptr) return bad_input("this lease has ended");
   return state_->extend(lease.id_);
 }
 Status Client::extend(const Writing& writing) {
-  if (state_ == nullptr) return detail::no_client();
+  WEFT_CHECK(detail::usable(state_, "client"));
   if (writing.holder_ == nullptr) return bad_input("this writing has ended");
   return state_->extend(writing.id_);
 }
 
 Status Client::read(const Lease& lease, const transfer::Registration& memory, std::int64_t offset) {
-  if (state_ == nullptr) return detail::no_client();
+  WEFT_CHECK(detail::usable(state_, "client"));
   if (!lease.pages_.empty() && lease.holder_ == nullptr) return bad_input("this lease has ended");
   return state_->move(Op::kRead, lease.pages_, memory, offset);
 }
 Status Client::write(const Writing& writing, const transfer::Registration& memory, std::int64_t offset) {
-  if (state_ == nullptr) return detail::no_client();
+  WEFT_CHECK(detail::usable(state_, "client"));
   if (!writing.pages_.empty() && writing.holder_ == nullptr) return bad_input("this writing has ended");
   return state_->move(Op::kWrite, writing.pages_, memory, offset);
 }
 
 Result<std::int64_t> Client::get(std::string_view salt, std::span<const Token> tokens,
                                  const transfer::Registration& memory, std::int64_t offset) {
-  if (state_ == nullptr) return detail::no_client();
+  WEFT_CHECK(detail::usable(state_, "client"));
   // Without a lease first, whose end would be another question: where a page has been given to another
   // block meanwhile, its generation makes the read fail.
   WEFT_TRY(const Reply reply, state_->hold(Ask::kMatch, salt, tokens, false));
@@ -194,7 +194,7 @@ Result<std::int64_t> Client::get(std::string_view salt, std::span<const Token> t
 
 Result<std::int64_t> Client::put(std::string_view salt, std::span<const Token> tokens,
                                  const transfer::Registration& memory, std::int64_t offset) {
-  if (state_ == nullptr) return detail::no_client();
+  WEFT_CHECK(detail::usable(state_, "client"));
   WEFT_TRY(Writing writing, begin(salt, tokens));
   WEFT_CHECK(write(writing, memory, offset + writing.first_block() * state_->page_bytes));
   return writing.commit();
@@ -212,7 +212,7 @@ std::int64_t Client::page_bytes() const { return state_ ? state_->page_bytes : 0
 std::int64_t Client::block_tokens() const { return state_ ? state_->block_tokens : 0; }
 
 Result<Counters> Client::counters() {
-  if (state_ == nullptr) return detail::no_client();
+  WEFT_CHECK(detail::usable(state_, "client"));
   WEFT_TRY(const Reply reply, state_->ask({.ask = Ask::kCounters}));
   Counters counters;
   if (reply.text.size() != sizeof counters)

@@ -45,7 +45,7 @@ Result<Server> Server::open(Store& store, const ServerOptions& options) {
     return bad_input("listen {}: a store without a key serves the loopback only", options.listen);
   if (options.most_lease < 1ms || options.most_lease > 24h)
     return bad_input("leases of at most {} ms; 1 ms to a day", options.most_lease.count());
-  if (store.state_ == nullptr) return detail::no_store();
+  WEFT_CHECK(detail::usable(store.state_, "store"));
   WEFT_TRY(auto listener, link::listen_on(at));
   auto state =
       std::make_unique<detail::ServerState>(Serving{store.state_, options.most_lease}, connection_key(options.key));

@@ -71,8 +71,14 @@ struct StoreState final : Holder {
   std::int64_t enter(Cache::Writing& writing);
 };
 
-// What a method of an object without a state returns.
-inline tl::unexpected<Error> no_store() { return bad_input("the store is empty: it was moved from"); }
-inline tl::unexpected<Error> no_client() { return bad_input("the client is empty: it was moved from"); }
+// Whether a method can use its object, a "store" or a "client". Errors (bad input): it was moved from; it is the
+// parent's of a forked process.
+template <class Pointer>
+Status usable(const Pointer& state, const char* what) {
+  if (state == nullptr) return bad_input("the {} is empty: it was moved from", what);
+  if (state->owner.inherited()) [[unlikely]]
+    return bad_input("this process was forked after the {} had been opened: it needs one of its own", what);
+  return {};
+}
 
 }  // namespace weft::kv::detail

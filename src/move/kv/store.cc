@@ -42,8 +42,12 @@ Writing& Writing::operator=(Writing&& o) noexcept {
 }
 Writing::~Writing() { abandon(); }
 Result<std::int64_t> Writing::commit() {
-  const auto holder = std::exchange(holder_, nullptr);
+  auto holder = std::exchange(holder_, nullptr);
   if (holder == nullptr) return bad_input("this writing has ended");
+  if (holder->owner.inherited()) {
+    leave(holder);
+    return bad_input("this process was forked after the writing had begun, which is its parent's");
+  }
   return holder->commit(id_);
 }
 void Writing::abandon() {
@@ -103,7 +107,7 @@ Store::~Store() {
 }
 
 Lease Store::match(std::string_view salt, std::span<const Token> tokens) {
-  if (state_ == nullptr) return {};
+  if (!detail::usable(state_, "store")) return {};
   auto held = state_->match(block_keys(salt, tokens, state_->block_tokens));
   Lease lease;
   if (held.id == 0) return lease;
@@ -115,7 +119,7 @@ Lease Store::match(std::string_view salt, std::span<const Token> tokens) {
 }
 
 Result<Writing> Store::begin(std::string_view salt, std::span<const Token> tokens) {
-  if (state_ == nullptr) return detail::no_store();
+  WEFT_CHECK(detail::usable(state_, "store"));
   WEFT_TRY(auto held, state_->begin(block_keys(salt, tokens, state_->block_tokens)));
   Writing writing;
   writing.holder_ = state_;
@@ -132,7 +136,7 @@ std::span<std::byte> Store::bytes(transfer::Page page) const {
 }
 
 Status Store::flush() {
-  if (state_ == nullptr) return detail::no_store();
+  WEFT_CHECK(detail::usable(state_, "store"));
   const std::lock_guard guard(state_->mutex);
   return state_->cache->flush();
 }
@@ -143,9 +147,9 @@ const transfer::Registration& Store::region() const {
   static const transfer::Registration none;
   return state_ ? state_->region : none;
 }
-Counters Store::counters() const { return state_ ? state_->counters() : Counters(); }
+Counters Store::counters() const { return detail::usable(state_, "store") ? state_->counters() : Counters(); }
 Status Store::tier_status() const {
-  if (state_ == nullptr) return detail::no_store();
+  WEFT_CHECK(detail::usable(state_, "store"));
   const std::lock_guard guard(state_->mutex);
   return state_->cache->tier_status();
 }

@@ -125,7 +125,7 @@ Result<std::string> Agent::metadata() const { return metadata_of(nullptr); }
 Result<std::string> Agent::metadata(std::span<const Registration> regions) const { return metadata_of(&regions); }
 
 Result<std::string> Agent::metadata_of(const std::span<const Registration>* some) const {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   const detail::AgentState& s = *state_;
   Metadata m;
@@ -155,7 +155,7 @@ Result<std::string> Agent::metadata_of(const std::span<const Registration>* some
 }
 
 Result<std::string> Agent::load(std::string_view bytes) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   detail::AgentState& s = *state_;
   WEFT_TRY(const Metadata m, decode(bytes, s.meeting.key));
@@ -180,7 +180,7 @@ Result<std::string> Agent::load(std::string_view bytes) {
 }
 
 Status Agent::forget(const std::string& name) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   if (peer->is_self) return bad_input("an agent cannot forget itself");
@@ -190,7 +190,7 @@ Status Agent::forget(const std::string& name) {
 }
 
 Status Agent::check(const std::string& name) const {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   if (auto problem = peer->problem()) return tl::make_unexpected(std::move(*problem));
@@ -201,7 +201,7 @@ Status Agent::check(const std::string& name) const {
 }
 
 Result<std::string> Agent::explain(const std::string& name) const {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   std::string text;
@@ -210,7 +210,7 @@ Result<std::string> Agent::explain(const std::string& name) const {
 }
 
 Result<Request> Agent::make(Op op, const Prepared& local, const Prepared& remote, const RequestOptions& options) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   if (op != Op::kRead && op != Op::kWrite)
     return bad_input("make: operation {} is neither kRead nor kWrite", static_cast<int>(op));
@@ -247,7 +247,7 @@ Result<Request> Agent::make(Op op, const Prepared& local, const Prepared& remote
 }
 
 Status Agent::post(Request& request, std::optional<std::string_view> notify) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr) return bad_input("a request that was never made");
   if (request.work_->local->peer != state_->self) return bad_input("the request was made by another agent");
@@ -263,6 +263,10 @@ Status Agent::post(Request& request, std::optional<std::string_view> notify) {
 
 State Agent::poll(Request& request) {
   if (state_ == nullptr || request.work_ == nullptr) return request.state();
+  if (state_->owner.inherited()) [[unlikely]] {  // the parent carries on with its own copy
+    if (request.work_->state == State::kRunning) request.work_->end(State::kFailed, detail::forked_agent().value());
+    return request.work_->state;
+  }
   const std::lock_guard guard(state_->mutex);
   if (request.work_->state == State::kRunning) step(request.work_, state_->options.name, kPollBudget);
   return request.work_->state;
@@ -305,7 +309,7 @@ void Agent::rest(const Request& request) {
 }
 
 Status Agent::cancel(Request& request) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr || request.work_->state != State::kRunning)
     return bad_input("the request is not running");
@@ -327,7 +331,7 @@ Status Agent::cancel(Request& request) {
 }
 
 Status Agent::notify(const std::string& name, std::string_view bytes) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   if (bytes.size() > kMostNotification)

@@ -202,7 +202,7 @@ void Agent::set_costs(Costs costs) {
 }
 
 Result<Estimate> Agent::estimate(const Request& request) const {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr) return bad_input("a request that was never made");
   const auto& local = request.work_->local->targets;
@@ -222,7 +222,7 @@ Result<Estimate> Agent::estimate(const Request& request) const {
 }
 
 std::string Agent::explain(const Request& request) const {
-  if (state_ == nullptr) return detail::no_agent().value().message;
+  if (const Status can = detail::usable(state_); !can) return can.error().message;
   const std::lock_guard guard(state_->mutex);
   if (request.work_ == nullptr) return "a request that was never made\n";
   const detail::Work& w = *request.work_;

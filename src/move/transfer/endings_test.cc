@@ -81,7 +81,8 @@ TEST_P(Ending, NoByteOfACancelledOrExpiredWriteArrivesAfterItsEnd) {
     Request request = write_of(static_cast<std::byte>(i), std::chrono::milliseconds(expires ? 1 : 0));
     ASSERT_TRUE(a_->post(request));
     if (request.state() == State::kRunning && !expires) {
-      ASSERT_TRUE(a_->cancel(request));
+      const Status cancelled = a_->cancel(request);  // a peer that has not run since confirms later
+      ASSERT_TRUE(cancelled || cancelled.error().code == Code::kTimeout) << cancelled.error().message;
     }
     a_->wait(request);
     EXPECT_TRUE(stays_as_it_is()) << "case " << i;

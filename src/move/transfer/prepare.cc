@@ -91,7 +91,7 @@ Result<std::shared_ptr<detail::List>> check_list(const std::shared_ptr<Peer>& pe
 }  // namespace
 
 Result<Rows> Agent::rows_at(const void* data, std::int64_t bytes) const {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const auto at = reinterpret_cast<std::uintptr_t>(data);
   for (const auto& r : state_->regions.all()) {
     const auto first = reinterpret_cast<std::uintptr_t>(r->data);
@@ -105,7 +105,7 @@ Result<Rows> Agent::rows_at(const void* data, std::int64_t bytes) const {
 }
 
 Result<Prepared> Agent::prepare(const std::string& name, std::span<const Rows> rows) const {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   if (const auto problem = peer->problem()) return tl::make_unexpected(*problem);
@@ -115,7 +115,7 @@ Result<Prepared> Agent::prepare(const std::string& name, std::span<const Rows> r
 }
 
 Result<Prepared> Agent::prepare_addresses(const std::string& name, std::span<const Extent> extents) const {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   if (const auto problem = peer->problem()) return tl::make_unexpected(*problem);

@@ -130,7 +130,7 @@ void AgentState::sweep() const {
 }  // namespace detail
 
 Result<Registration> Agent::allocate(std::int64_t bytes, std::int64_t page_bytes) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_CHECK(state_->check_new(nullptr, bytes, page_bytes));
   auto region = std::make_shared<Region>();
@@ -142,14 +142,14 @@ Result<Registration> Agent::allocate(std::int64_t bytes, std::int64_t page_bytes
 }
 
 Result<std::shared_ptr<void>> Agent::hold(const Registration& registration) const {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(auto region, state_->region(registration));
   return std::shared_ptr<void>(std::move(region));
 }
 
 Result<Registration> Agent::add_memory(void* data, std::int64_t bytes, std::int64_t page_bytes) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   if (data == nullptr) return bad_input("memory at address 0");
   WEFT_CHECK(state_->check_new(data, bytes, page_bytes));
@@ -161,7 +161,7 @@ Result<Registration> Agent::add_memory(void* data, std::int64_t bytes, std::int6
 }
 
 Result<Registration> Agent::allocate_gpu(std::int64_t bytes, std::int64_t page_bytes, int gpu) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_CHECK(state_->check_new(nullptr, bytes, page_bytes));
   auto region = std::make_shared<Region>();
@@ -175,7 +175,7 @@ Result<Registration> Agent::allocate_gpu(std::int64_t bytes, std::int64_t page_b
 }
 
 Result<Registration> Agent::add_gpu_memory(void* data, std::int64_t bytes, std::int64_t page_bytes, int gpu) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   if (data == nullptr) return bad_input("memory at address 0");
   WEFT_CHECK(state_->check_new(data, bytes, page_bytes));
@@ -215,7 +215,7 @@ UniqueFd past_the_cache(int fd) {
 
 Result<Registration> Agent::add_file(const std::string& path, std::int64_t page_bytes, std::int64_t bytes,
                                      bool past_cache) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!file.open()) return bad_input("file {}: {}", path, std::strerror(errno));
   return add_open_file(file.get(), page_bytes, bytes, past_cache, path);
@@ -223,7 +223,7 @@ Result<Registration> Agent::add_file(const std::string& path, std::int64_t page_
 
 Result<Registration> Agent::add_open_file(int descriptor, std::int64_t page_bytes, std::int64_t bytes, bool past_cache,
                                           const std::string& name) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   if (bytes < 0) return bad_input("a file's region of {} bytes: 0 is the file as it is", bytes);
   auto region = std::make_shared<Region>();
@@ -244,7 +244,7 @@ Result<Registration> Agent::add_open_file(int descriptor, std::int64_t page_byte
 }
 
 Result<Registration> Agent::add_object(const std::string& url, std::int64_t bytes, const ObjectPlace& place) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   if (bytes < 0) return bad_input("an object's region of {} bytes: 0 is the object as it is", bytes);
   auto region = std::make_shared<Region>();
   region->object = std::make_shared<Object>();
@@ -266,7 +266,7 @@ Result<Registration> Agent::add_object(const std::string& url, std::int64_t byte
 }
 
 Status Agent::deregister(const Registration& registration, std::chrono::milliseconds limit) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   std::unique_lock guard(state_->mutex);
   WEFT_TRY(const auto region, state_->region(registration));
   if (!region->closing) {
@@ -298,7 +298,7 @@ Status Agent::deregister(const Registration& registration, std::chrono::millisec
 }
 
 Result<Page> Agent::acquire(const Registration& registration, std::uint16_t tag) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto region, state_->region(registration));
   if (!region->fenced() || region->closing || tag == 0)
@@ -315,7 +315,7 @@ Result<Page> Agent::acquire(const Registration& registration, std::uint16_t tag)
 }
 
 Status Agent::release(const Registration& registration, Page page) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto region, state_->region(registration));
   if (!region->fenced() || page.index >= region->pages)
@@ -339,7 +339,7 @@ std::int64_t Agent::free_pages(const Registration& registration) {
 }
 
 Status Agent::seal(const Registration& registration, Page page) {
-  if (state_ == nullptr) return detail::no_agent();
+  WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto region, state_->region(registration));
   if (!region->fenced() || page.index >= region->pages || region->data == nullptr)

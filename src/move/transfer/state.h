@@ -61,7 +61,15 @@ struct AgentState {
   void sweep() const;
 };
 
-// What a method of an agent without a state returns.
-inline tl::unexpected<Error> no_agent() { return bad_input("the agent is empty: it was moved from"); }
+inline tl::unexpected<Error> forked_agent() {
+  return bad_input("this process was forked after the agent had been opened: it needs one of its own");
+}
+// Whether a method can use its agent. Errors (bad input): it was moved from; it is the parent's.
+inline Status usable(const std::unique_ptr<AgentState>& state) {
+  if (state == nullptr) return bad_input("the agent is empty: it was moved from");
+  if (state->owner.inherited()) [[unlikely]]
+    return forked_agent();
+  return {};
+}
 
 }  // namespace weft::transfer::detail

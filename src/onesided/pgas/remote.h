@@ -118,8 +118,8 @@ inline void quiet(const Space& space) {
 inline void put(const Space& space, const char* call, void* to, const void* from, std::size_t bytes, Rank rank) {
   if (bytes == 0) return;
   detail::Recording recording(space, Event::Kind::kPut, to, bytes, rank);
-  recording.holds(from, bytes);
   detail::put(space, call, to, from, bytes, rank);
+  recording.holds(from, bytes);
 }
 
 inline void get(const Space& space, const char* call, void* to, const void* from, std::size_t bytes, Rank rank) {

@@ -13,8 +13,8 @@ namespace {
 using Kind = Event::Kind;
 
 constexpr std::string_view kSchema = "weft.pgas_trace/1";
-constexpr std::array<std::string_view, 9> kKinds = {"put",  "put_signal", "get",   "atomic", "fetch",
-                                                    "wait", "fence",      "quiet", "meet"};
+constexpr std::array<std::string_view, 11> kKinds = {"put",   "put_signal", "get",  "atomic", "fetch", "wait",
+                                                     "fence", "quiet",      "meet", "load",   "store"};
 constexpr std::array<std::string_view, 6> kComparisons = {"==", "!=", ">", ">=", "<", "<="};
 
 // The words of a line, one after the other; remembers the first that does not fit.

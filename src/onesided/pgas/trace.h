@@ -32,7 +32,9 @@ struct Event {
     kWait,       // until the own word at place compares with value
     kFence,
     kQuiet,
-    kMeet,  // a collective of a group, with bytes as the size of its message
+    kMeet,   // a collective of a group, with bytes as the size of its message
+    kLoad,   // bytes from place at peer, by instructions through a pointer
+    kStore,  // the same to it
   };
   Kind kind = Kind::kPut;
   Rank peer = -1;
@@ -53,7 +55,7 @@ struct Event {
 using Program = std::vector<std::vector<Event>>;
 
 // The file of one rank is text: "weft.pgas_trace/1 rank R of N", then a line per event:
-//   BEGIN END put|put_signal|get|atomic|fetch PEER REGION:OFFSET BYTES [= VALUE]
+//   BEGIN END put|put_signal|get|atomic|fetch|load|store PEER REGION:OFFSET BYTES [= VALUE]
 //   BEGIN END wait REGION:OFFSET BYTES ==|!=|>|>=|<|<= VALUE
 //   BEGIN END fence|quiet
 //   BEGIN END meet COLLECTIVE BYTES START STRIDE SIZE

@@ -95,22 +95,25 @@ std::optional<std::int64_t> from_uses(AccessAdvice once, const Reading& reading,
 
 }  // namespace
 
+std::string no_pointer(const MachineView& machine, Rank reader, Rank owner) {
+  const topology::Path path = machine.path(reader, owner);
+  if (path.type == PathType::kDis) return "no path";
+  if (path.type == PathType::kNet) return "no loads across a network";
+  if (!machine.costs().gpu() || path.type == PathType::kNvl || path.type == PathType::kLoc) return "";
+  const topology::DeviceId from = machine.device(reader), to = machine.device(owner);
+  const auto peer = peer_access(machine.topology(), from, to, machine.routes().wire_path(from, to));
+  return peer.possible ? "" : "no loads, " + peer.why;
+}
+
 Result<AccessAdvice> advise(const MachineView& machine, Rank reader, Rank owner, const Access& access) {
   const topology::Path path = machine.path(reader, owner);
   if (path.type == PathType::kDis) return bad_input("ranks {} and {} are not connected", reader, owner);
   WEFT_TRY(const Reading reading, reading_of(machine, reader, path));
   AccessAdvice advice;
   advice.path = fmt::format("{}, {:.0f} GB/s", name(path.type), reading.link.gb());
-  if (path.type == PathType::kNet) {
-    advice.path += ": no loads across a network";
-  } else if (machine.costs().gpu() && path.type != PathType::kNvl) {
-    const auto wires = machine.routes().wire_path(machine.device(reader), machine.device(owner));
-    const auto peer = peer_access(machine.topology(), machine.device(reader), machine.device(owner), wires);
-    advice.pointer_possible = peer.possible;
-    if (!peer.possible) advice.path += ": no loads, " + peer.why;
-  } else {
-    advice.pointer_possible = true;
-  }
+  const std::string why_not = no_pointer(machine, reader, owner);
+  advice.pointer_possible = why_not.empty();
+  if (!why_not.empty()) advice.path += ": " + why_not;
   weigh(advice, reading, access);
   if (!advice.pointer_possible) return advice;
   advice.from_uses = from_uses(advice, reading, access);

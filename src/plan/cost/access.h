@@ -37,6 +37,9 @@ struct AccessAdvice {
   std::optional<Bytes> from_bytes;
 };
 
+// Why `reader` cannot load and store the memory of `owner`; empty: it can.
+std::string no_pointer(const MachineView& machine, Rank reader, Rank owner);
+
 // Counted from the path's rate and latency, the memory's rate and the costs of data/protocol/access_costs.json.
 // Requires: two different ranks. Errors (bad input): the ranks have no path; accelerators whose memory's rate the
 // catalogue does not have.

@@ -1,4 +1,4 @@
-#include "apps/cli/ps_rails.h"
+#include "exec/recorder/rails.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -11,13 +11,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "base/unique_fd.h"
 
-namespace weft::cli {
+namespace weft::recorder {
 namespace {
 
 constexpr std::uint8_t kEstablished = 1;  // TCP_ESTABLISHED, which linux/tcp.h and netinet/tcp.h both define otherwise
@@ -110,6 +112,26 @@ void ask(int family, const std::set<std::uint64_t>& inodes, std::map<std::string
   }
 }
 
+// Bits per second of an interface as its driver says it; 0: it does not.
+double speed_of(const std::string& interface) {
+  std::ifstream file("/sys/class/net/" + interface + "/speed");
+  double megabits = 0;
+  return file >> megabits && megabits > 0 ? megabits * 1e6 : 0;
+}
+
+bool is_device(const std::string& interface) {
+  std::error_code ignored;
+  return std::filesystem::exists("/sys/class/net/" + interface + "/device", ignored);
+}
+
+// Of a VLAN, a bond or a bridge the devices below, which carry what it carries.
+bool below(const std::string& interface, const std::vector<Rail>& rails) {
+  std::error_code ignored;
+  return std::ranges::any_of(rails, [&](const Rail& rail) {
+    return std::filesystem::exists("/sys/class/net/" + rail.interface + "/lower_" + interface, ignored);
+  });
+}
+
 }  // namespace
 
 std::vector<Rail> rails_of(int pid) {
@@ -118,8 +140,42 @@ std::vector<Rail> rails_of(int pid) {
   if (!inodes.empty())
     for (const int family : {AF_INET, AF_INET6}) ask(family, inodes, by_name);
   std::vector<Rail> rails;
-  for (auto& [name, rail] : by_name) rails.push_back(std::move(rail));
+  for (auto& [name, rail] : by_name) {
+    rail.speed = speed_of(name);
+    rails.push_back(std::move(rail));
+  }
   return rails;
 }
 
-}  // namespace weft::cli
+std::vector<Rail> with_idle(std::vector<Rail> rails) {
+  const auto within = [](const Rail& rail) { return rail.interface == "lo"; };
+  if (std::ranges::all_of(rails, within)) return rails;  // nothing left this machine
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return rails;
+  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || (i->ifa_addr->sa_family != AF_INET && i->ifa_addr->sa_family != AF_INET6)) continue;
+    constexpr unsigned kUp = IFF_UP | IFF_RUNNING;
+    const std::string name = i->ifa_name;
+    if ((i->ifa_flags & kUp) != kUp || (i->ifa_flags & IFF_LOOPBACK) != 0 || !is_device(name)) continue;
+    if (std::ranges::find(rails, name, &Rail::interface) == rails.end() && !below(name, rails))
+      rails.push_back({.interface = name, .speed = speed_of(name)});
+  }
+  freeifaddrs(all);
+  return rails;
+}
+
+RailUse use_of(const std::vector<Rail>& rails) {
+  RailUse use;
+  double all_speed = 0;
+  for (const Rail& rail : rails) {
+    use.known = use.known && rail.speed > 0;
+    use.bytes += rail.most();
+    all_speed += rail.speed;
+    if (rail.speed > 0) use.took = std::max(use.took, 8 * static_cast<double>(rail.most()) / rail.speed);
+  }
+  use.known = use.known && !rails.empty();
+  if (use.known) use.least = 8 * static_cast<double>(use.bytes) / all_speed;
+  return use;
+}
+
+}  // namespace weft::recorder
