@@ -114,12 +114,12 @@ TEST(Usage, NumbersThatMeanNothingAreRefusedByEveryOption) {
 
 TEST(Usage, ARangeIsNamedWithItsOption) {
   for (const auto& [arguments, said] :
-       {std::pair{"train llama3-8b --on dgx-h100 --seq 0", "--seq: 0 is outside 1 … 1099511627776"},
-        {"train llama3-8b --on dgx-h100 --zero 4", "--zero: 4 is outside 0 … 3"},
-        {"train llama3-8b --on dgx-h100 --tokens -1", "--tokens: -1 is outside 1 … "},
-        {"train llama3-8b --on dgx-h100 --tokens 1T --price nan", "--price: nan is outside 0 … "},
-        {"serve llama3-8b --on dgx-h100 --concurrency 1 --accept 1.5", "--accept: 1.5 is outside 0 … 1"},
-        {"place --on dgx-h100:nodes=8 --nodes -3", "--nodes: -3 is outside 1 … "},
+       {std::pair{"train llama3-8b --on dgx-h100 --seq 0", "--seq 0 is outside 1 … 1099511627776"},
+        {"train llama3-8b --on dgx-h100 --zero 4", "--zero 4 is outside 0 … 3"},
+        {"train llama3-8b --on dgx-h100 --tokens -1", "--tokens -1 is outside 1 … "},
+        {"train llama3-8b --on dgx-h100 --tokens 1T --price nan", "--price nan is outside 0 … "},
+        {"serve llama3-8b --on dgx-h100 --concurrency 1 --accept 1.5", "--accept 1.5 is outside 0 … 1"},
+        {"place --on dgx-h100:nodes=8 --nodes -3", "--nodes -3 is outside 1 … "},
         {"place --on dgx-h100:nodes=8 --nodes 2 --bytes 0", "--bytes 0: at least 1 B"},
         {"explain all_reduce --on dgx-h100 --bytes 0", "--bytes 0: at least 1 B"},
         {"bench all_reduce --on dgx-h100 --channels 1.5", "--channels"}}) {

@@ -183,6 +183,8 @@ std::string said_otherwise(const CLI::App& command, const CLI::ParseError& probl
   if (const auto at = text.find(" = "); text.starts_with(kNoNumber) && at != std::string::npos)
     text = fmt::format("{} '{}' is not a number", text.substr(kNoNumber.size(), at - kNoNumber.size()),
                        text.substr(at + 3));
+  if (const auto at = text.find(": "); at != std::string::npos && text.find(" is outside ") != std::string::npos)
+    text.erase(at, 1);
   std::vector<std::string> names;
   for (const CLI::App* sub : command.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
     names.push_back(sub->get_name());

@@ -31,7 +31,6 @@ constexpr Known kRanges[] = {
     {"percentile", "", 1, 100},
     {"rank", "schedule", -1, INT32_MAX},
     {"root", "", -1, INT32_MAX},
-    {"segment", "", 1},
     {"seq", "", 1},
     {"spread", "", 0, 1},
     {"tokens", "train", 1, 1e18},

@@ -12,7 +12,7 @@
 
 namespace weft::cli {
 
-// What the file of --config says beside the words of the command line.
+// The file of --config: what it says beside the words of the command line.
 struct FromConfig {
   std::optional<training::Model> model;    // where it has the sizes
   std::optional<std::int64_t> accumulate;  // micro-batches of one rank, where the file gives them instead of a global

@@ -77,7 +77,7 @@ void read_degrees(const ShellRun& run, Settings& settings, std::vector<std::stri
     }
 }
 
-// What `accelerate launch` is told itself stands before the program, and counts less than the program's own.
+// The options of `accelerate launch` stand before the program, and count less than the program's own.
 Words program_of(const Words& words, Settings& launcher) {
   const auto launch = std::ranges::find(words, "launch");
   if (launch == words.begin() || launch == words.end() || !(launch - 1)->ends_with("accelerate")) return words;

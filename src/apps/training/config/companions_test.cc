@@ -47,7 +47,7 @@ TEST_F(Companions, AcceleratesFileIsReadAndItsOptionsCountMore) {
   EXPECT_EQ(c.precision, "bf16");
   EXPECT_FALSE(says(c, "DDP"));
   EXPECT_EQ(read("run.sh", launch + "--fsdp_sharding_strategy FULL_SHARD " + script_).numbers.at("zero"), 3);
-  // From the folder below, as repositories start their scripts from their root.
+  // Repositories start scripts of a folder below from their root.
   EXPECT_EQ(read("scripts/run.sh", launch + script_).numbers.at("zero"), 2);
   EXPECT_TRUE(says(read("run.sh", "accelerate launch --config_file=other.yaml " + script_),
                    "accelerate's file other.yaml is not here"));

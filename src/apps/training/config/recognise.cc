@@ -25,7 +25,7 @@ std::string format_of(const Settings& settings) {
   return "";
 }
 
-// With what the files say that the settings name.
+// Companions are the files that the settings name.
 Result<Recognised> with_companions(std::string_view file, std::string format, Settings settings, Config& config) {
   WEFT_CHECK(read_companions(Beside(std::string(file)), settings, config.assumed));
   return Recognised{std::move(format), std::move(settings)};

@@ -239,7 +239,7 @@ class Interpreter {
             fmt::format("line {}: {}={}, the first of the loop's {}", line, name, words[0], words.size()));
     }
   }
-  // Whether a loop's condition, whose tokens begin at `from` and end here, asks for the script's arguments.
+  // True where a loop's condition, whose tokens begin at `from` and end here, asks for the script's arguments.
   bool of_arguments(std::size_t from) const {
     for (std::size_t i = from; i < at_; ++i) {
       const std::string& text = (*tokens_)[i].text;
@@ -391,8 +391,8 @@ class Interpreter {
     // "bash -c 'torchrun …'", and launchers that take the program's command as one word.
     for (std::size_t i = 1; i + 1 < words.size(); ++i)
       if ((words[i] == "-c" || words[i] == "-lc" || words[i] == "--command") && !words[i - 1].starts_with("python") &&
-          (words[i - 1].ends_with("sh") || (words[i + 1].find("--") != std::string::npos &&
-                                            words[i + 1].find_first_of(" \n") != std::string::npos))) {
+          (words[i - 1].ends_with("sh") ||
+           (words[i + 1].find("--") != std::string::npos && words[i + 1].find_first_of(" \n") != std::string::npos))) {
         script(words[i + 1]);
         words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
         break;

@@ -8,7 +8,7 @@
 
 namespace weft::training {
 
-// What a shell's arithmetic asks of its variables. `name`: "N", or "N[…]" of an array's element.
+// Variables, as a shell's arithmetic asks for them. `name`: "N", or "N[…]" of an array's element.
 struct ShellNumbers {
   std::function<std::optional<std::string>(const std::string& name)> text = {};  // empty: no name has a value
   std::function<void(const std::string& name, std::int64_t value)> assign = {};  // empty: assignments are left out

@@ -8,7 +8,7 @@
 
 namespace weft::training {
 
-// What changes a script's variables: assignments, read, let, shift, getopts.
+// Builtins change a script's variables: assignments, read, let, shift, getopts.
 class ShellBuiltins {
  public:
   using Words = ShellExpansion::Words;
