@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "command.h"
 
@@ -51,6 +53,79 @@ TEST(Usage, EveryMisspeltWordIsAnsweredByWhatItMayMean) {
     EXPECT_EQ(a.code, 2) << arguments;
     EXPECT_NE(a.err.find(said), std::string::npos) << arguments << ": " << a.err;
     EXPECT_EQ(a.err.find('\n'), a.err.size() - 1) << a.err;
+  }
+}
+
+// Values that are no word of an option are answered by the option's name.
+TEST(Usage, AnUnknownValueNamesItsOption) {
+  for (const auto& [arguments, said] :
+       {std::pair{"bench all_reduce --on dgx-h10:nodes=2",
+                  "--on dgx-h10:nodes=2: unknown machine 'dgx-h10'; did you mean"},
+        {"topo --on dgx-b30", "--on dgx-b30: unknown machine 'dgx-b30'; did you mean"},
+        {"train llama3-8b --on gdx-h100", "--on gdx-h100: unknown machine 'gdx-h100'; did you mean dgx-h100"},
+        {"place --on dgx-h101", "--on dgx-h101: "},
+        {"bench all_reduce --on dgx-h100 --algo ring,rnig", "--algo ring,rnig: "},
+        {"explain all_reduce --on dgx-h100 --proto LL182",
+         "--proto LL182: unknown protocol 'LL182'; did you mean LL128"},
+        {"bench all_reduce --on dgx-h100 --dtype flaot", "--dtype flaot: unknown type 'flaot'; did you mean float"},
+        {"bench all_reduce --on dgx-h100 --op prdo", "--op prdo: unknown operation 'prdo'; did you mean prod"},
+        {"bench all_reduce --on dgx-h100 --tuner ncll", "--tuner ncll: unknown tuner 'ncll'; did you mean nccl"},
+        {"bench all_reduce --on dgx-h100 --level pakcet",
+         "--level pakcet: unknown level 'pakcet'; did you mean packet"},
+        {"replay nosuch.trace", "nosuch.trace: no such file"}}) {
+    const Answer a = weft(arguments);
+    EXPECT_EQ(a.code, 2) << arguments;
+    EXPECT_EQ(a.err.rfind(std::string("weft: ") + said, 0), 0U) << arguments << ": " << a.err;
+  }
+}
+
+// Of every option of every command that takes a number, by the commands' own help.
+TEST(Usage, NumbersThatMeanNothingAreRefusedByEveryOption) {
+  std::vector<std::string> commands;
+  std::istringstream all(weft("--help", "COLUMNS=400").out);
+  for (std::string line; std::getline(all, line);)
+    if (line.starts_with("  ") && line.size() > 3 && std::islower(line[2]) != 0 && !line.starts_with("  weft"))
+      commands.push_back(line.substr(2, line.find(' ', 2) - 2));
+  ASSERT_GT(commands.size(), 20U);
+  commands.insert(commands.end(), {"kv size", "kv fetch"});
+  int options = 0;
+  for (const std::string& command : commands) {
+    std::istringstream help(weft(command + " --help", "COLUMNS=400").out);
+    for (std::string line; std::getline(help, line);) {
+      std::istringstream words(line);
+      std::string names, type;
+      words >> names;
+      const std::size_t dashes = names.rfind("--");
+      if (!names.starts_with('-') || dashes == std::string::npos) continue;
+      words >> type;
+      if (!type.starts_with("INT") && !type.starts_with("UINT") && !type.starts_with("FLOAT")) continue;
+      ++options;
+      std::string name = names.substr(names.find("--"));
+      name = name.substr(0, name.find_first_of(",:"));
+      for (const char* value : {"nan", "inf", "-inf", "-9e99", "1e400", "-7"}) {
+        const Answer a = weft(command + " " + name + "=" + value);
+        EXPECT_EQ(a.code, 2) << command << ' ' << name << ' ' << value;
+        EXPECT_NE(a.err.find(name), std::string::npos) << command << ' ' << name << ' ' << value << ": " << a.err;
+      }
+    }
+  }
+  EXPECT_GT(options, 80);
+}
+
+TEST(Usage, ARangeIsNamedWithItsOption) {
+  for (const auto& [arguments, said] :
+       {std::pair{"train llama3-8b --on dgx-h100 --seq 0", "--seq 0 is outside 1 … 1099511627776"},
+        {"train llama3-8b --on dgx-h100 --zero 4", "--zero 4 is outside 0 … 3"},
+        {"train llama3-8b --on dgx-h100 --tokens -1", "--tokens -1 is outside 1 … "},
+        {"train llama3-8b --on dgx-h100 --tokens 1T --price nan", "--price nan is outside 0 … "},
+        {"serve llama3-8b --on dgx-h100 --concurrency 1 --accept 1.5", "--accept 1.5 is outside 0 … 1"},
+        {"place --on dgx-h100:nodes=8 --nodes -3", "--nodes -3 is outside 1 … "},
+        {"place --on dgx-h100:nodes=8 --nodes 2 --bytes 0", "--bytes 0: at least 1 B"},
+        {"explain all_reduce --on dgx-h100 --bytes 0", "--bytes 0: at least 1 B"},
+        {"bench all_reduce --on dgx-h100 --channels 1.5", "--channels"}}) {
+    const Answer a = weft(arguments);
+    EXPECT_EQ(a.code, 2) << arguments;
+    EXPECT_NE(a.err.find(said), std::string::npos) << arguments << ": " << a.err;
   }
 }
 

@@ -294,6 +294,7 @@ std::string without_infinities(std::string_view text) {
     for (const std::string_view word : {"-Infinity", "Infinity", "NaN"})
       if (!quoted && text.substr(i).starts_with(word)) {
         out += "null";
+        out.resize(out.size() + word.size() - std::min<std::size_t>(4, word.size()), ' ');  // columns stay
         i += word.size() - 1;
         replaced = true;
         break;

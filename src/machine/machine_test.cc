@@ -34,6 +34,23 @@ TEST(Machine, EveryPresetLoadsAloneWithoutNetworkSwitches) {
   }
 }
 
+// What docker's driver wraps is text whatever the file is called.
+TEST(Machine, ATableInLinesOfJsonIsReadFromAFileNamedJson) {
+  const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "weft-wrapped.json";
+  {
+    std::ofstream out(file);
+    for (const char* line : {"        GPU0    GPU1    CPU Affinity    NUMA Affinity",
+                             "GPU0     X      NV12    0-31    0", "GPU1    NV12     X      0-31    0"})
+      out << R"({"log":")" << line << R"(\n","stream":"stdout","time":"2026-01-06T10:00:00Z"})" << '\n';
+  }
+  const auto wrapped = load_machine(file.string() + ":gpu=A100-SXM4-80GB");
+  ASSERT_TRUE(wrapped) << wrapped.error().message;
+  EXPECT_EQ(count(*wrapped, DeviceKind::kGpu), 2);
+  std::ofstream(file) << "GPU0 is a word\n";
+  EXPECT_EQ(error_of(file.string()).rfind("weft-wrapped.json:1:1: no JSON:", 0), 0U) << error_of(file.string());
+  std::filesystem::remove(file);
+}
+
 TEST(Machine, CapitalsOfAPresetAndItsNetworkDoNotMatter) {
   const auto capitals = load_machine("DGX-H100:nodes=2,net=IB-NDR");
   ASSERT_TRUE(capitals) << capitals.error().message;

@@ -1,4 +1,5 @@
 #include "machine/topology_json.h"
+#include "base/json_text.h"
 
 #include <algorithm>
 #include <array>
@@ -25,27 +26,6 @@ std::optional<Kind> kind_named(const std::array<Kind, kCount>& kinds, std::strin
   const auto at = std::ranges::find_if(kinds, [&](Kind k) { return name(k) == text; });
   return at == kinds.end() ? std::nullopt : std::optional(*at);
 }
-
-// Only looks for the place of the first error.
-struct ErrorFinder : nlohmann::json_sax<json> {
-  std::size_t position = 0;
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return true; }
-  bool key(string_t&) override { return true; }
-  bool end_object() override { return true; }
-  bool start_array(std::size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception&) override {
-    position = at;
-    return false;
-  }
-};
 
 // Reads the members of one device or link; the first thing wrong is kept.
 class Reader {
@@ -171,12 +151,7 @@ std::string to_json(const Topology& topology) {
 }
 
 Result<Topology> from_json(std::string_view name, std::string_view text) {
-  ErrorFinder finder;
-  if (!json::sax_parse(text, &finder)) {
-    const std::string_view before = text.substr(0, std::min(finder.position, text.size()));
-    return bad_input("{}:{}: not JSON", name, 1 + std::ranges::count(before, '\n'));
-  }
-  const json root = json::parse(text, nullptr, false);
+  WEFT_TRY(const json root, parse_json(name, text));
   if (!root.is_object() || root.value("schema", json()) != kSchema)
     return bad_input("{}: schema is not {}", name, kSchema);
   const json devices = root.value("devices", json()), links = root.value("links", json());

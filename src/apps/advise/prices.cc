@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/advise/files.h"
+#include "base/json_text.h"
 
 namespace weft::advise {
 namespace {
@@ -48,7 +49,7 @@ std::vector<std::string> Prices::machines() const {
 }
 
 Result<Prices> parse_prices(std::string_view file, std::string_view text) {
-  const json whole = json::parse(text, nullptr, false);
+  WEFT_TRY(const json whole, parse_json(file, text));
   if (!whole.is_object() || text_of(whole, "schema") != "weft.prices/1" || !whole.contains("sources") ||
       !whole["sources"].is_object() || !whole.contains("cards") || !whole["cards"].is_array())
     return bad_input("{}: no weft.prices/1 with currency, sources and cards (data/prices/prices.json is one)", file);

@@ -2,6 +2,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
+#include "apps/cli/some_bytes.h"
 #include "base/counted.h"
 #include "base/text.h"
 #include "base/text_file.h"
@@ -155,7 +156,7 @@ Result<int> run_regret(const Spec& spec) {
   }
   std::vector<Bytes> sizes;
   for (const std::string& size : spec.sizes) {
-    WEFT_TRY(sizes.emplace_back(), parse_message("--sizes", size));
+    WEFT_TRY(sizes.emplace_back(), some_bytes("--sizes", size));
   }
   nlohmann::json rows = nlohmann::json::array();
   if (spec.json != "-")

@@ -7,8 +7,10 @@
 #include "apps/cli/bench_transfer.h"
 #include "apps/cli/help.h"
 #include "apps/cli/refused.h"
+#include "apps/cli/some_bytes.h"
 #include "base/counted.h"
 #include "base/env.h"
+#include "base/nearest_words.h"
 #include "base/text.h"
 #include "plan/cost/access_costs.h"
 #include "plan/tune/nccl/choice.h"
@@ -77,7 +79,8 @@ Status set_level(BenchSpec& spec) {
     if (spec.on.empty()) return bad_input("--level {} is for machines named by --on", level);
     WEFT_TRY(spec.packets, sim::PacketOptions::parse(level.substr(std::min(level.size(), kPacket.size() + 1))));
   } else if (level != "flow") {
-    return bad_input("unknown level '{}'; there are flow and packet, or packet:KEY=VALUE,...", level);
+    return bad_input("unknown level '{}'; {}there are flow and packet, or packet:KEY=VALUE,...", level,
+                     did_you_mean(level, {"flow", "packet"}));
   }
   constexpr std::int64_t kMostOfFlows = std::int64_t{1} << 40, kMostOfPackets = 500'000'000;  // minutes of work
   if (spec.max_events == 0) spec.max_events = spec.packets ? kMostOfPackets : kMostOfFlows;
@@ -145,7 +148,7 @@ Status settle_size(BenchSpec& spec) {
   if (spec.only.empty()) return {};
   if (!spec.largest.empty() || spec.smallest != "8")
     return bad_input("--bytes {} is one size; --min and --max are a range of sizes", spec.only);
-  WEFT_CHECK(parse_message("--bytes", spec.only));
+  WEFT_CHECK(some_bytes("--bytes", spec.only));
   spec.smallest = spec.largest = spec.only;
   return {};
 }
@@ -153,7 +156,7 @@ Status settle_size(BenchSpec& spec) {
 // A message is a whole number of elements per part: says where that is not the size that was asked for.
 void say_rounded(const BenchSpec& spec, Rank ranks) {
   if (spec.only.empty() || spec.collective == Collective::kBarrier || schedule::routed(spec.collective)) return;
-  const auto asked = parse_message("--bytes", spec.only);
+  const auto asked = some_bytes("--bytes", spec.only);
   if (!asked) return;
   const schedule::Task task = schedule::task_of(spec.collective, ranks, ranks, *asked, spec.type);
   print_rounded(*asked, task, spec.type_name);

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "apps/cli/redis.h"
+#include "apps/cli/some_bytes.h"
 #include "base/counted.h"
 #include "base/report/kv.h"
 #include "base/text.h"
@@ -48,7 +49,7 @@ Result<Plan> plan_of(const BenchSpec& spec) {
     WEFT_TRY(plan.page, kv::block_bytes(spec.model, kBlockTokens));
   }
   if (!spec.block.empty()) {
-    WEFT_TRY(plan.page, parse_message("--block", spec.block));
+    WEFT_TRY(plan.page, some_bytes("--block", spec.block));
   }
   if (plan.page < 8 || plan.page > kMostPage)
     return bad_input("bench kv has blocks of 8 B to {}, not {}", format_bytes(kMostPage), format_bytes(plan.page));

@@ -13,6 +13,8 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/fit.h"
 #include "apps/cli/help.h"
+#include "apps/cli/named_option.h"
+#include "apps/cli/number_options.h"
 #include "apps/cli/rehearse.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/version.h"
@@ -58,6 +60,7 @@ int run_command_line(int argc, char** argv) {
                               add_check(app),      add_explore(app),   add_reshard(app),  add_rehearse(app),
                               add_completion(app), add_run_agent(app)};
   dress_help(app);
+  check_numbers(app);
   app.name("weft");
   try {
     std::vector<std::string> words = meant(argc, argv);
@@ -80,7 +83,13 @@ int run_command_line(int argc, char** argv) {
       const std::optional<AtWork> at_work =
           quiet ? std::optional<AtWork>(std::in_place, command.app->get_description()) : std::nullopt;
       const Result<int> done = command.run();
-      code = done ? *done : report_error(done.error());
+      if (done) {
+        code = *done;
+      } else {
+        Error problem = done.error();
+        problem.message = with_option(*command.app, problem.message);
+        code = report_error(problem);
+      }
     } catch (const std::bad_alloc&) {
       code = report_error({Code::kNoResources, Blame::kInput, "out of memory"});
     } catch (const std::exception& problem) {

@@ -8,6 +8,7 @@
 #include "apps/cli/doctor_costs.h"
 #include "apps/cli/doctor_watch.h"
 #include "apps/cli/help.h"
+#include "apps/cli/some_bytes.h"
 #include "apps/doctor/diagnosis.h"
 #include "apps/doctor/probes.h"
 #include "base/counted.h"
@@ -154,7 +155,7 @@ Result<DoctorReport> examine(const Spec& spec, std::vector<std::string>& refused
     if (spec.price < 0) return bad_input("--price {}: at least 0", spec.price);
     if (!spec.on.empty()) {
       WEFT_TRY(Machine machine, load_machine(spec.on));
-      WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes.empty() ? "1G" : spec.bytes));
+      WEFT_TRY(const Bytes bytes, some_bytes("--bytes", spec.bytes.empty() ? "1G" : spec.bytes));
       DoctorCosts costs(std::move(machine), bytes, spec.price);
       if (!spec.workload.empty()) WEFT_CHECK(costs.train(spec.workload));
       for (auto* list : {&report.roots, &report.slow})

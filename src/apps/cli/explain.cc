@@ -9,6 +9,7 @@
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
 #include "apps/cli/refused.h"
+#include "apps/cli/some_bytes.h"
 #include "base/counted.h"
 #include "base/env.h"
 #include "base/text.h"
@@ -219,7 +220,7 @@ Result<Asked> ask(Spec& spec) {
   spec.collective = schedule::name(collective);
   WEFT_TRY(const DataType type, parse_type(spec.type));
   spec.type = schedule::name(type);
-  WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
+  WEFT_TRY(const Bytes bytes, some_bytes("--bytes", spec.bytes));
   WEFT_CHECK(check_channels(spec.channels));
   WEFT_TRY(Machine machine, load_machine(spec.on, spec.calibration));
   WEFT_TRY(sim::Disturbances disturbances, break_machine(machine, spec.faults));
@@ -342,7 +343,7 @@ Result<int> run_sizes(Spec& spec) {
 Result<int> run(Spec& spec) {
   if (spec.collective == "devices") return explain_devices(spec);
   if (spec.collective == "access") {
-    WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
+    WEFT_TRY(const Bytes bytes, some_bytes("--bytes", spec.bytes));
     WEFT_TRY(const Machine machine, load_machine(spec.on, spec.calibration));
     return explain_access(spec.access, machine, bytes, spec.json);
   }

@@ -193,6 +193,8 @@ std::string said_otherwise(const CLI::App& command, const CLI::ParseError& probl
   constexpr std::string_view kRequired = " is required";
   if (text.ends_with(kRequired) && !text.starts_with("A subcommand") && command.get_parent() != nullptr)
     text = fmt::format("{} needs '{}'", command.get_name(), text.substr(0, text.size() - kRequired.size()));
+  if (const auto at = text.find(": "); at != std::string::npos && text.find(" is outside ") != std::string::npos)
+    text.erase(at, 1);
   std::vector<std::string> names;
   for (const CLI::App* sub : command.get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
     names.push_back(sub->get_name());

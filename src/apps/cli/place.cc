@@ -9,6 +9,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/on_interrupt.h"
 #include "apps/cli/progress.h"
+#include "apps/cli/some_bytes.h"
 #include "apps/training/answer.h"
 #include "base/counted.h"
 #include "base/text.h"
@@ -220,7 +221,7 @@ Result<Load> load_of(Spec& spec) {
   }
   WEFT_TRY(load.collective, schedule::parse_collective(spec.collective));
   spec.collective = schedule::name(load.collective);
-  WEFT_TRY(load.bytes, parse_message("--bytes", spec.bytes));
+  WEFT_TRY(load.bytes, some_bytes("--bytes", spec.bytes));
   load.text = fmt::format("{} of {}", spec.collective, format_bytes(load.bytes));
   return load;
 }

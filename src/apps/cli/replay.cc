@@ -41,6 +41,7 @@ Result<Recorded> read(const std::string& file) {
   Rank ranks = 1;
   for (Rank r = 0; r < ranks; ++r) {
     const std::string name = fmt::format("{}.{}", file, r);
+    if (r == 0 && !file_exists(name)) return bad_input("{}: no such file, and no {} of a trace", file, name);
     WEFT_TRY(const std::string text, read_text_file(name));
     WEFT_TRY(pgas::RankTrace trace, pgas::parse_trace(name, text));
     if (r == 0) ranks = trace.ranks;

@@ -1,6 +1,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/common.h"
 #include "apps/cli/schedule_source.h"
+#include "apps/cli/some_bytes.h"
 #include "base/counted.h"
 #include "base/quantity.h"
 #include "base/text.h"
@@ -62,7 +63,7 @@ void print(const schedule::Document& d, std::int64_t only) {
 Result<int> print_timetable(const Spec& spec, const schedule::Document& document) {
   if (!spec.xml.empty() || !spec.json.empty() || !spec.svg.empty())
     return bad_input("--on {}: makes a timetable; --xml, --json and --svg go without it", spec.on);
-  WEFT_TRY(const Bytes bytes, parse_message("--bytes", spec.bytes));
+  WEFT_TRY(const Bytes bytes, some_bytes("--bytes", spec.bytes));
   if (bytes < 1) return bad_input("--bytes {}: at least 1", spec.bytes);
   WEFT_TRY(const Machine machine, load_machine(spec.on));
   const schedule::Shape& shape = document.schedule.shape;

@@ -1,6 +1,7 @@
 #include <set>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/some_bytes.h"
 #include "apps/cli/terminal.h"
 #include "base/counted.h"
 #include "base/embedded.h"
@@ -126,9 +127,9 @@ Status print_transfer(const Spec& spec, const topology::Topology& t, const topol
   WEFT_TRY(const DeviceId from, device_named(t, spec.path[0]));
   WEFT_TRY(const DeviceId to, device_named(t, spec.path[1]));
   cost::Translated what{.ats = spec.ats};
-  WEFT_TRY(what.bytes, parse_message("--transfer", spec.transfer));
-  WEFT_TRY(what.working_set, parse_message("--working-set", spec.working_set));
-  WEFT_TRY(what.page, parse_message("--pages", spec.pages));
+  WEFT_TRY(what.bytes, some_bytes("--transfer", spec.transfer));
+  WEFT_TRY(what.working_set, some_bytes("--working-set", spec.working_set));
+  WEFT_TRY(what.page, some_bytes("--pages", spec.pages));
   if (what.bytes < 1) return bad_input("--transfer {}: at least 1 byte", spec.transfer);
   if (what.page < 4096 || (what.page & (what.page - 1)) != 0)
     return bad_input("--pages {}: a power of two from 4K on", spec.pages);

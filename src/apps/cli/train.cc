@@ -1,8 +1,6 @@
 #include <functional>
-#include <iomanip>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "apps/cli/at_least.h"
 #include "apps/cli/commands.h"
@@ -11,16 +9,14 @@
 #include "apps/cli/progress.h"
 #include "apps/cli/refused.h"
 #include "apps/cli/tokens.h"
+#include "apps/cli/train_config.h"
 #include "apps/cli/train_effect.h"
 #include "apps/cli/train_print.h"
 #include "apps/training/answer.h"
 #include "apps/training/best.h"
 #include "apps/training/compare.h"
-#include "apps/training/config/config.h"
 #include "apps/training/pictures.h"
-#include "base/job_text.h"
 #include "base/report/train.h"
-#include "base/text.h"
 #include "base/text_file.h"
 
 namespace weft::cli {
@@ -134,74 +130,24 @@ Result<int> compare(const Spec& spec) {
   return 0;
 }
 
-// Takes from a framework's file what the command line does not say. `accumulate`: micro-batches of one rank where the
-// file gives them instead of a global batch; 0 where it says neither.
-Status read_config(const Spec& spec, training::Words& words, std::optional<training::Model>& model,
-                   std::optional<std::int64_t>& accumulate, std::string& tuning, bool quiet) {
-  // FILE, or FILE:FUNCTION of a Python file with several configurations.
-  std::string file = spec.config;
-  training::ConfigHints hints;
-  if (const std::size_t colon = file.rfind(':'); colon != std::string::npos && file.substr(0, colon).ends_with(".py")) {
-    hints.function = file.substr(colon + 1);
-    file.resize(colon);
-  }
-  // A script with its arguments, as a shell would get them.
-  if (const std::size_t blank = file.find(' ');
-      blank != std::string::npos && !file_exists(file) && file_exists(file.substr(0, blank))) {
-    std::istringstream words(file.substr(blank));
-    for (std::string word; words >> std::quoted(word);) hints.arguments.push_back(word);
-    file.resize(blank);
-  }
-  if (spec.vocab != 0) hints.vocab = spec.vocab;
-  WEFT_TRY(std::string packed, read_text_file(file));
-  const std::string text = plain_text(std::move(packed));
-  WEFT_TRY(training::Config config, training::parse_config(file, text, hints));
-  for (const auto& [name, value] : config.numbers)
-    if (!spec.given(name.c_str())) set_number(words, name, value);
-  if (!config.recompute.empty() && !spec.given("recompute")) words.recompute = config.recompute;
-  if (!config.precision.empty() && !spec.given("precision")) words.precision = config.precision;
-  if (!config.dispatcher.empty() && !spec.given("dispatcher")) words.dispatcher = config.dispatcher;
-  if (!config.optimizer.empty() && !spec.given("optimizer")) words.optimizer = config.optimizer;
-  if (!config.numbers.contains("global-batch") && !spec.given("global-batch"))
-    accumulate = config.accumulate.value_or(0);
-  tuning = config.tuning;
-  if (words.model.empty()) words.model = config.model_name;
-  if (words.model.empty() && config.model) {
-    model = std::move(config.model);
-    words.model = model->name;
-  }
-  if (words.model.empty())
-    return bad_input("{}: {} names no model: give one, e.g. weft train llama3-8b --config {}", spec.config,
-                     config.format, spec.config);
-  if (!quiet) print_config(spec.config, config);
-  return {};
-}
-
 Result<Asked> ask(const Spec& spec, bool quiet) {
   training::Words words = spec.words;
   WEFT_TRY(words.cards, own_cards(spec));
-  std::optional<training::Model> own;
-  std::optional<std::int64_t> accumulate;
-  std::string tuning;
-  if (!spec.config.empty()) WEFT_CHECK(read_config(spec, words, own, accumulate, tuning, quiet));
+  FromConfig file;
+  if (!spec.config.empty()) {
+    WEFT_TRY(file, read_train_config(spec.config, spec.vocab, spec.given, quiet, words));
+  }
   if (words.model.empty())
     return bad_input(
         "weft train needs a MODEL: a config.json, or a name such as llama3-70b (weft train --help lists them)");
   if (words.on.empty() || words.on == "this")
     return bad_input("weft train needs --on MACHINE with GPUs (weft catalog lists presets)");
-  WEFT_TRY(training::Model model, own ? Result<training::Model>(*own) : training::load_model(words.model));
-  if (tuning == "QLoRA")
-    model.name += " (adapters; weights of 4 bits are priced as 16)";
-  else if (!tuning.empty() && tuning != "LoRA")
-    model.name += fmt::format(" (all weights; {} is not priced here)", tuning);
+  WEFT_TRY(training::Model model,
+           file.model ? Result<training::Model>(*file.model) : training::load_model(words.model));
+  name_tuning(file, model);
   WEFT_TRY(Machine machine, load_machine(words.on));
   words.on = machine.name;
-  if (accumulate) {
-    const auto& p = words.plan;
-    const std::int64_t copies = machine.view->endpoints() / std::max<std::int64_t>(1, p.tp * p.pp * p.cp),
-                       dp = words.dp > 0 ? words.dp : std::max<std::int64_t>(1, copies);
-    words.plan.global_batch = p.micro_batch * std::max<std::int64_t>(1, *accumulate) * dp;
-  }
+  complete(file, *machine.view, words);
   Asked asked{std::move(words), std::move(model), std::move(machine)};
   for (const char* option :
        {"tp", "pp", "vp", "cp", "ep", "etp", "dp", "zero", "shard", "micro-batch", "recompute", "dispatcher"})

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "apps/rehearsal/protobuf.h"
+#include "base/json_text.h"
 
 namespace weft::rehearsal {
 namespace {
@@ -337,7 +338,7 @@ Result<int> rank_of_chakra(const std::string& name) {
 }
 
 Result<ChakraGroups> parse_chakra_groups(const std::string& name, std::string_view text) {
-  const json file = json::parse(text, nullptr, false);
+  WEFT_TRY(const json file, parse_json(name, text));
   if (!file.is_object()) return bad_input("{}: no JSON object of groups like {{\"0\": [0, 1]}}", name);
   ChakraGroups groups;
   for (const auto& [group, ranks] : file.items()) {

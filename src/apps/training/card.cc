@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/training/files.h"
+#include "base/json_text.h"
 #include "machine/catalog/catalog.h"
 
 namespace weft::training {
@@ -57,7 +58,7 @@ void take(const json& entry, const std::string& precision, Card& card) {
 
 Status check_cards(const OwnCards& own) {
   if (own.file.empty()) return {};
-  const json cards = json::parse(own.text, nullptr, false);
+  WEFT_TRY(const json cards, parse_json(own.file, own.text));
   if (!cards.is_object() || cards.value("schema", "") != "weft.cards/1" || !cards.contains("cards") ||
       !cards["cards"].is_array() || !cards.contains("sources") || !cards["sources"].is_object())
     return bad_input("{}: no weft.cards/1 with sources and cards; weft calibrate --train writes one", own.file);

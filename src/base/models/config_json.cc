@@ -2,6 +2,7 @@
 #include <array>
 
 #include "base/job_text.h"
+#include "base/json_text.h"
 #include "base/models/files.h"
 #include "base/models/keys.h"
 #include "base/models/layers.h"
@@ -89,9 +90,10 @@ Attention read_attention(Keys& keys) {
 std::int64_t read_ffn(Keys& keys, const Family& family, const Model& model) {
   if (family.hybrid == "mamba1_only" || family.hybrid == "mamba2_only" || keys.has("block_configs")) return 0;
   std::int64_t ffn = 0;
-  if (const auto value = keys.count({"intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "block_ff_dim"}))
+  if (const auto value =
+          keys.count({"intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "block_ff_dim", "mlp_hidden_size"}))
     ffn = *value;
-  else if (const auto times = keys.count({"expansion_ratio"}))
+  else if (const auto times = keys.count({"expansion_ratio", "mlp_ratio"}))
     ffn = *times * model.hidden;
   else if (!model.gated)
     ffn = 4 * model.hidden;  // what GPT-2 and its successors take
@@ -101,7 +103,9 @@ std::int64_t read_ffn(Keys& keys, const Family& family, const Model& model) {
     const std::int64_t multiple = std::max<std::int64_t>(1, keys.count_or({"block_multiple_of"}, 1));
     ffn = (2 * ffn / 3 + multiple - 1) / multiple * multiple;
   }
-  return family.half_ffn ? ffn / 2 : ffn;
+  // OLMo's own keys count both halves of its gated MLP.
+  const bool halves = model.gated && keys.has("d_model") && keys.has("mlp_ratio");
+  return family.half_ffn || halves ? ffn / 2 : ffn;
 }
 
 // Whether an MLP has three matrices, where neither the file nor its family says.
@@ -176,10 +180,11 @@ Model read_model(Keys& keys, const Family& family, const std::string& type, cons
   m.dtype = keys.word({"torch_dtype", "dtype"});
   if (m.dtype.empty()) m.dtype = "bfloat16";
   m.hidden = keys.need_of_model({"hidden_size", "n_embd", "d_model", "n_embed"});
-  m.vocab = keys.need_of_model({"vocab_size", "padded_vocab_size"});
+  m.vocab = keys.has("weight_tying") ? keys.count_or({"embedding_size"}, 0) : 0;  // OLMo pads its vocabulary
+  if (m.vocab == 0) m.vocab = keys.need_of_model({"vocab_size", "padded_vocab_size"});
   m.seq = keys.count_or(kLongest, 4096);
   m.context = read_context(keys);
-  m.tied = keys.flag("tie_word_embeddings", description.value("tied", false));
+  m.tied = keys.flag("tie_word_embeddings", keys.flag("weight_tying", description.value("tied", false)));
   m.gated = keys.flag("gated_mlp",
                       description.contains("gated") ? description["gated"].get<bool>() : gated_by_activation(keys));
   m.head_norms = description.value("head_norms", false) || keys.flag("use_qk_norm", false);
@@ -203,8 +208,7 @@ Model read_model(Keys& keys, const Family& family, const std::string& type, cons
 }  // namespace
 
 Result<Model> parse_config(std::string_view file, std::string_view text, Need need) {
-  json whole = json::parse(text, nullptr, false);
-  if (whole.is_discarded()) whole = json::parse(without_infinities(text), nullptr, false);
+  WEFT_TRY(const json whole, parse_json(file, without_infinities(text)));
   if (!whole.is_object()) return bad_input("{}: no JSON object; a config.json of Hugging Face is expected", file);
   const json& section = language_model(whole);
   std::string type;

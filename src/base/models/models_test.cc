@@ -153,6 +153,18 @@ TEST(Models, AWindowIsFullAfterItsTokens) {
   EXPECT_EQ(cache.elements(10000), 10000 * 512 + 4096 * 512);
 }
 
+// OLMo's first form counts both halves of its MLP, and pads its vocabulary: 1,176,764,416 parameters are published.
+TEST(Models, OlmosOwnKeysAreRead) {
+  const auto m = parse_config(
+      "c",
+      R"({"model_type": "hf_olmo", "d_model": 2048, "n_heads": 16, "n_layers": 16, "mlp_ratio": 8, "vocab_size": 50280,
+          "embedding_size": 50304, "weight_tying": true, "activation_type": "swiglu", "mlp_hidden_size": null,
+          "max_sequence_length": 2048})");
+  ASSERT_TRUE(m) << m.error().message;
+  EXPECT_NEAR(static_cast<double>(m->parameters()), 1'176'764'416, 0.005 * 1'176'764'416);
+  EXPECT_TRUE(m->tied);
+}
+
 TEST(Models, NumbersThatPythonWritesAndJsonDoesNotKnowAreRead) {
   const auto model = parse_config("c", R"({"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1,
     "num_attention_heads": 2, "intermediate_size": 16, "vocab_size": 10, "time_step_limit": [0.0, Infinity],

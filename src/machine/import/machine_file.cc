@@ -32,8 +32,9 @@ Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view 
     return MachineFile{{}, std::move(tree), {}};
   }
   const std::string_view start = trimmed(text);
+  // A log in lines of JSON, as docker's driver writes it, is text by now, whatever its name is.
   const bool xml = start.starts_with('<') || name.ends_with(".xml"),
-             json = start.starts_with('{') || name.ends_with(".json");
+             json = start.starts_with('{') || start.starts_with('[');
   if (json) return machine(from_json(name, text));
   if (xml)
     return machine(is_nccl_graph(text) ? machine_of_graphs(catalog, name, text) : parse_nccl_xml(catalog, name, text));
@@ -53,6 +54,7 @@ Result<MachineFile> parse_machine_file(const Catalog& catalog, std::string_view 
   if (is_rocm_smi(text)) return machine(parse_rocm_smi(catalog, name, text));
   if (is_nvidia_smi(text)) return machine(parse_nvidia_smi(catalog, name, text));
   if (is_nccl_log(text)) return machine(parse_nccl_log(catalog, name, text));
+  if (name.ends_with(".json")) return machine(from_json(name, text));
   return bad_input(
       "{}:1: none of the forms weft reads: NCCL topology XML, weft JSON, nvidia-smi topo -m, rocm-smi --showtopo, "
       "hwloc XML and lstopo, Slurm topology.conf and topology.yaml, ibnetdiscover and iblinkinfo, NCCL's log of its "

@@ -158,6 +158,23 @@ TEST(Kubernetes, ListsOfKubectlAreReadInYamlAndJson) {
   EXPECT_EQ(json->switches, (std::vector<std::string>{"sb", "b"}));
 }
 
+// YAML's mappings in braces: on one line, on several, with quoted keys and values, below a metadata in braces.
+TEST(Kubernetes, LabelsInBracesAreLabels) {
+  const auto tree = parse_node_labels(
+      "n.yaml",
+      "apiVersion: v1\nkind: Node\nmetadata:\n  name: a1\n"
+      "  labels: {kubernetes.io/arch: amd64, network.topology.nvidia.com/leaf: s1}\n---\n"
+      "kind: Node\nmetadata: {labels: {\"network.topology.nvidia.com/leaf\": \"s1\", x: [1, 2]}, name: a2}\n---\n"
+      "kind: Node\nmetadata:\n  labels: {beta.kubernetes.io/os: linux,\n    network.topology.nvidia.com/leaf: s2,\n"
+      "    other: 'a, b'}\n  name: a3\nspec: {taints: []}\n---\n"
+      "kind: Node\nmetadata:\n  labels: {\n    network.topology.nvidia.com/leaf: s2 }\n  name: a4\n");
+  ASSERT_TRUE(tree) << tree.error().message;
+  std::vector<std::string> hosts;
+  for (const auto& host : tree->hosts) hosts.push_back(host.name);
+  EXPECT_EQ(hosts, (std::vector<std::string>{"a1", "a2", "a3", "a4"}));
+  EXPECT_EQ(tree->switches.size(), 3u);  // two leaves, and what joins them
+}
+
 TEST(Kubernetes, TheTableOfShowLabelsIsRead) {
   const auto tree =
       parse_node_labels("n.txt",

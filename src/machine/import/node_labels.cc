@@ -28,10 +28,58 @@ struct Node {
 // A key or value without quotes and the comma behind it.
 std::string_view bare(std::string_view text) {
   text = trimmed(text);
+  while (text.ends_with('}') && text.find('{') == std::string_view::npos)
+    text = trimmed(text.substr(0, text.size() - 1));
   if (text.ends_with(',')) text = trimmed(text.substr(0, text.size() - 1));
   if (text.size() >= 2 && (text.front() == '"' || text.front() == '\'') && text.back() == text.front())
     text = text.substr(1, text.size() - 2);
   return text;
+}
+
+constexpr int kDeepestBraces = 16;  // of mappings in braces
+
+// The position behind the bracket that closes the one at `at`; npos: there is none.
+std::size_t behind_braces(std::string_view text, std::size_t at) {
+  int depth = 0;
+  char quote = '\0';
+  for (; at < text.size(); ++at) {
+    const char c = text[at];
+    if (quote != '\0') {
+      if (c == quote) quote = '\0';
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if ((c == '}' || c == ']') && --depth == 0) {
+      return at + 1;
+    }
+  }
+  return std::string_view::npos;
+}
+
+// Writes the entries of "{a: b, c: {d: e}}", without its braces, a line each.
+void add_entries(std::string_view inside, std::size_t indent, int depth, std::string& out) {
+  for (std::size_t at = 0; at < inside.size();) {
+    std::size_t end = at;
+    while (end < inside.size() && inside[end] != ',') {
+      if (inside[end] == '{' || inside[end] == '[' || inside[end] == '"' || inside[end] == '\'') {
+        const bool quote = inside[end] == '"' || inside[end] == '\'';
+        const std::size_t behind = quote ? inside.find(inside[end], end + 1) : behind_braces(inside, end) - 1;
+        if (behind >= inside.size()) break;
+        end = behind;
+      }
+      ++end;
+    }
+    const std::string_view entry = trimmed(inside.substr(at, end - at));
+    const std::size_t brace = entry.find('{');
+    if (brace != std::string_view::npos && entry.ends_with('}') && depth < kDeepestBraces) {
+      out += std::string(indent, ' ') + std::string(entry.substr(0, brace)) + "\n";
+      add_entries(entry.substr(brace + 1, entry.size() - brace - 2), indent + 2, depth + 1, out);
+    } else if (!entry.empty()) {
+      out += std::string(indent, ' ') + std::string(entry) + "\n";
+    }
+    at = std::max(end, at) + 1;
+  }
 }
 
 std::size_t indent_of(std::string_view line) { return std::min(line.find_first_not_of(" -"), line.size()); }
@@ -47,8 +95,37 @@ std::size_t colon_of(std::string_view line) {
                                                           : std::string_view::npos;
 }
 
-// Metadata of nodes, line by line, in YAML or in JSON that has a line per entry.
-std::vector<Node> of_documents(std::string_view text) {
+// YAML's and JSON's mappings in braces as mappings by columns: "labels: {a: b, c: d}" on one line or on several. Braces
+// with nothing behind them on their line stay, as JSON that has a line per entry is read as it is.
+std::string without_braces(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    const std::size_t brace = line.find('{');
+    const std::size_t close = brace == std::string_view::npos ? brace : behind_braces(text, brace);
+    const std::string_view before = line.substr(0, std::min(brace, line.size()));
+    const bool entry = trimmed(before).empty() || trimmed(before) == "-" || trimmed(before).ends_with(':');
+    if (close == std::string_view::npos || !entry || trimmed(line.substr(brace + 1)).empty()) {
+      out += line;
+      out += '\n';
+      text.remove_prefix(std::min(line.size() + 1, text.size()));
+      continue;
+    }
+    out += before;
+    out += '\n';
+    std::string inside(text.substr(brace + 1, close - brace - 2));
+    std::ranges::replace(inside, '\n', ' ');
+    add_entries(inside, indent_of(line) + 2, 0, out);
+    text.remove_prefix(close);
+    text.remove_prefix(
+        std::min(text.find('\n') == std::string_view::npos ? text.size() : text.find('\n') + 1, text.size()));
+  }
+  return out;
+}
+
+// Metadata of nodes, line by line, in YAML or in JSON.
+std::vector<Node> of_documents(std::string_view written) {
+  const std::string text = without_braces(written);
   std::vector<Node> nodes;
   std::size_t metadata = 0, inner = 0;  // columns of "metadata" and of what it has
   bool open = false;

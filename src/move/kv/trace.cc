@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace weft::kv {
@@ -160,7 +161,7 @@ Result<Trace> parse_lines(std::string_view text, const std::string& file, std::s
 
 Result<Trace> parse_conversations(std::string_view text, const std::string& file, std::size_t block_tokens) {
   constexpr std::size_t kTokenBytes = 4;
-  const json all = json::parse(text, nullptr, false);
+  WEFT_TRY(const json all, parse_json(file, text));
   if (!all.is_array()) return bad_input("{}: no JSON list of conversations", file);
   Builder builder("conversations, four bytes of text as a token");
   const std::size_t block = block_tokens * kTokenBytes;

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <set>
 #include <sstream>
 
+#include "apps/training/config/companions.h"
 #include "apps/training/config/settings.h"
 #include "apps/training/config/shell.h"
 #include "base/text.h"
-#include "base/text_file.h"
 
 namespace weft::training {
 namespace {
@@ -77,40 +77,76 @@ void read_degrees(const ShellRun& run, Settings& settings, std::vector<std::stri
     }
 }
 
+// The options of `accelerate launch` stand before the program, and count less than the program's own.
+Words program_of(const Words& words, Settings& launcher) {
+  const auto launch = std::ranges::find(words, "launch");
+  if (launch == words.begin() || launch == words.end() || !(launch - 1)->ends_with("accelerate")) return words;
+  const auto program = std::find_if(launch + 1, words.end(), [](const std::string& word) {
+    return word.ends_with(".py") || word == "-m" || word == "--module";
+  });
+  read_words(Words(launch + 1, program), launcher);
+  return {program, words.end()};
+}
+
+// Whether a command starts a program on GPUs, and so may name its file of settings: "torchrun t.py --config x.yaml".
+bool launches(const Words& words) {
+  static constexpr std::string_view kLaunchers[] = {"torchrun", "accelerate", "deepspeed", "llamafactory-cli",
+                                                    "axolotl",  "python",     "python3",   "swift",
+                                                    "xtuner",   "tune"};
+  return std::ranges::any_of(words, [](const std::string& word) {
+    const std::string_view name = std::string_view(word).substr(word.rfind('/') + 1);
+    return std::ranges::find(kLaunchers, name) != std::end(kLaunchers);
+  });
+}
+
+// Files of settings that a command names: "llamafactory-cli train x.yaml", "--config x.yaml", "config=x.yaml".
+Words files_of(const Words& words) {
+  Words files;
+  for (std::string word : words) {
+    if (const std::size_t equals = word.find('='); equals != std::string::npos) {
+      if (key_of(word.substr(0, equals)) != "config") continue;
+      word.erase(0, equals + 1);
+    }
+    if (word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".toml")) files.push_back(word);
+  }
+  return files;
+}
+
 }  // namespace
 
-Settings shell_settings(const std::string& file, std::string_view text, const std::vector<std::string>& arguments,
-                        std::vector<std::string>& notes) {
-  constexpr std::size_t kMostSourced = 1 << 20;
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  std::set<std::string> sourced;
+Result<Settings> shell_settings(const std::string& file, std::string_view text,
+                                const std::vector<std::string>& arguments, std::vector<std::string>& notes) {
+  const Beside sourced(file);
+  std::set<std::string> seen;
   const auto source = [&](const std::string& name) -> std::optional<std::string> {
-    std::error_code none;
-    // Where a command names the script's own folder ("$(dirname $0)/models/x.sh"), only the path's end is sure.
-    for (std::string rest = name; !rest.empty();
-         rest = rest.find('/') == std::string::npos ? "" : rest.substr(rest.find('/') + 1)) {
-      const std::filesystem::path path = folder / rest;
-      if (!std::filesystem::is_regular_file(path, none) || !sourced.insert(path.string()).second) continue;
-      if (auto other = read_text_file(path, kMostSourced)) return std::move(*other);
-    }
-    return std::nullopt;
+    return seen.insert(name).second ? sourced.text(name) : std::nullopt;
   };
   const ShellRun run = run_shell(text, source, arguments);
+  if (run.unclosed_line > 0) return bad_input("{}:{}: {} has no end", file, run.unclosed_line, run.unclosed);
   notes = run.notes;
-  Settings settings;
+  const Beside beside(file, run.files);
+  Settings settings, launcher, inner;
+  settings.place(run.left);
   bool found = false;
-  for (const Words& words : run.commands)
-    if (trains(words)) {
+  for (const Words& words : run.commands) {
+    const Words program = program_of(words, launcher);
+    if (trains(program) || program.size() < words.size()) {
       found = true;
-      read_words(words, settings);
+      read_words(program, settings);
     }
+    if (!launches(words)) continue;
+    for (const std::string& name : files_of(program)) {
+      WEFT_TRY(const bool there, read_companion(beside, name, inner, notes));
+      found = found || there;
+      if (!there) notes.push_back(fmt::format("{} is named and is not here", name));
+    }
+  }
   if (found) {
-    // DeepSpeed's file, where the script itself writes it or where it lies beside it.
-    for (const char* key : {"deepspeed", "deepspeed_config", "deepspeed_config_file"})
-      if (const auto name = settings.find(key); name && name->find(".json") != std::string::npos)
-        if (const auto beside = run.files.contains(*name) ? std::optional(run.files.at(*name)) : source(*name))
-          if (auto inner = json_settings(*name, *beside))
-            for (const auto& [path, value] : inner->all()) settings.set(path, value);
+    if (const auto own = launcher.find("config_file")) settings.set("launcher.config_file", *own);
+    for (const auto& [path, value] : launcher.all())
+      if (path != "config_file" && !settings.has(path)) settings.set(path, value);
+    settings.add(inner);
+    WEFT_CHECK(read_companions(beside, settings, notes));
     return settings;
   }
   // A file of arguments for others to source has variables only.

@@ -330,10 +330,15 @@ TEST(Config, BrokenFilesNameTheirLine) {
   };
   EXPECT_EQ(message("a.yaml", "model:\n  a: [1, 2\n").substr(0, 7), "a.yaml:");
   EXPECT_EQ(message("a.toml", "[training]\nseq_len = = 3\n").substr(0, 9), "a.toml:2:");
-  // Scripts that never end a quote, a bracket, a branch or a recursion are read to their end.
-  const Config open = parsed("a.sh", "if [ 1 ]; then A=(--num-layers 4");
-  EXPECT_EQ(open.format, "Megatron-LM arguments");
-  EXPECT_FALSE(message("a.sh", "f() { f; }\nf\nf\n\"$(").empty());
+  EXPECT_EQ(message("b.yaml", "model:\n  a: {b: 1\nc: 2\n").substr(0, 7), "b.yaml:");
+  EXPECT_EQ(message("b.json", "{\"train_batch_size\": 8,\n \"zero_optimization\": {\"stage\" 2}}").substr(0, 12),
+            "b.json:2:32:");
+  // As in a shell a quote or a bracket without an end is an error; a branch or a recursion without one is read.
+  EXPECT_EQ(message("a.sh", "TP=2\nB='--pp 4\ntorchrun t.py --num-layers 4\n"), "a.sh:2: ' has no end");
+  EXPECT_EQ(message("a.sh", "echo \"it's\"\nA=(--num-layers 4"), "a.sh:2: ( has no end");
+  EXPECT_EQ(message("a.sh", "echo ok # it's\nN=${A:-4\n"), "a.sh:2: ${ has no end");
+  EXPECT_EQ(parsed("a.sh", "if [ 1 ]; then A=(--num-layers 4)").format, "Megatron-LM arguments");
+  EXPECT_FALSE(message("a.sh", "f() { f; }\nf\nf\n").empty());
 }
 
 TEST(Config, AMethodThatTrainsAPartOfTheWeightsIsNamed) {

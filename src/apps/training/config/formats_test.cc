@@ -98,6 +98,30 @@ TEST(Formats, TorchtunesComponentAndLitgptsFolderNameTheModel) {
   EXPECT_EQ(lit.numbers.at("seq"), 1024);
 }
 
+TEST(Formats, PrimeRlsTomlOfFinetuningIsRead) {
+  const Config c = read("sft.toml",
+                        "max_steps = 9\n[model]\nname = \"Qwen/Qwen3-30B-A3B\"\nep = 4\ncp = 2\n"
+                        "[model.ac]\nmode = \"full\"\n[data]\nname = \"x/y\"\nseq_len = 4096\nbatch_size = 32\n"
+                        "micro_batch_size = 2\n[optim]\nlr = 1e-5\n");
+  EXPECT_EQ(c.format, "prime-rl");
+  EXPECT_EQ(c.model_name, "qwen3-30b-a3b");
+  for (const auto& [name, value] :
+       {std::pair{"ep", 4}, {"cp", 2}, {"seq", 4096}, {"global-batch", 32}, {"micro-batch", 2}, {"zero", 3}})
+    EXPECT_EQ(c.numbers.at(name), value) << name;
+  EXPECT_EQ(c.recompute, "full");
+  EXPECT_TRUE(c.unread.empty()) << c.unread.front();
+}
+
+TEST(Formats, ACommandThatALauncherGetsAsOneWordIsRead) {
+  const Config c =
+      read("k.sh",
+           "launch -p 8 -c 'python main.py \\\n --num-layers 4 --hidden-size 64 --num-attention-heads 4 \\\n"
+           " --vocab-size 100 --micro-batch-size 3 --seq-length 128'\n");
+  ASSERT_TRUE(c.model);
+  EXPECT_EQ(c.model->layers, 4);
+  EXPECT_EQ(c.numbers.at("micro-batch"), 3);
+}
+
 TEST(Formats, OfVerlsJobTheActorIsTrained) {
   const Config c =
       read("run.sh",

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/text.h"
 
 namespace weft::training {
@@ -76,12 +77,30 @@ bool Settings::on(std::string_view name) const {
 
 Result<std::optional<std::int64_t>> Settings::count(std::string_view file, std::string_view name) const {
   const auto value = find(name);
-  if (!value || *value == "auto" || value->find('$') != std::string::npos) return std::nullopt;
+  if (!value || *value == "auto") return std::nullopt;
+  if (value->find('$') != std::string::npos) return leave(name, *value), std::nullopt;
   std::string digits = *value;
   std::erase(digits, '_');  // Python and YAML write 1_000_000
   const auto number = parse_integer(std::string(name), digits, -1, std::int64_t{1} << 40);
   if (!number) return bad_input("{}: {}: {} is no count", file, name, shown(*value));
   return *number;
+}
+
+void Settings::leave(std::string_view name, const std::string& value) const {
+  if (value == "$") return;
+  int line = 0;
+  for (const auto& [text, own] : lines_)
+    if (value.find(text) != std::string::npos && (line == 0 || own < line)) line = own;
+  std::string note = fmt::format("{}{}: {} is known to the running script only",
+                                 line > 0 ? fmt::format("line {}: ", line) : "", name, value);
+  if (std::ranges::find(undecided_, note) == undecided_.end()) undecided_.push_back(std::move(note));
+}
+
+void Settings::add(const Settings& others) {
+  const std::vector<std::pair<std::string, std::string>> before = values_;
+  for (const auto& [path, value] : others.all())
+    if (value != "auto" && std::ranges::none_of(before, [&](const auto& one) { return one.first == path; }))
+      set(path, value);
 }
 
 std::vector<std::string> Settings::unread() const {
@@ -92,7 +111,7 @@ std::vector<std::string> Settings::unread() const {
 }
 
 Result<Settings> json_settings(std::string_view file, std::string_view text) {
-  const json object = json::parse(text, nullptr, false, true);
+  WEFT_TRY(const json object, parse_json(file, text, true));
   if (!object.is_object()) return bad_input("{}: no JSON object", file);
   Settings settings;
   flatten(object, "", settings);

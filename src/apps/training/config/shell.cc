@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "apps/training/config/shell_builtins.h"
 #include "apps/training/config/shell_expansion.h"
 #include "apps/training/config/shell_tests.h"
 #include "apps/training/config/shell_words.h"
@@ -21,18 +22,21 @@ using Kind = ShellToken::Kind;
 
 constexpr int kDeepest = 64;                    // of functions, substitutions and sourced files
 constexpr std::size_t kMostCommands = 1 << 16;  // of one script
+constexpr int kMostTurns = 256;                 // of a loop over a script's arguments
 
 class Interpreter {
  public:
   Interpreter(ShellRun& run, const std::function<std::optional<std::string>(const std::string&)>& source,
               const std::vector<std::string>& arguments)
-      : run_(run), source_(source), words_(run) {
+      : run_(run), source_(source), words_(run), builtins_(run, words_) {
     words_.arguments = arguments;
   }
 
   void script(std::string_view text) {
     if (++depth_ > kDeepest) return void(--depth_);
-    const std::vector<ShellToken> own = shell_tokens(text);
+    Unclosed unclosed;
+    const std::vector<ShellToken> own = shell_tokens(text, &unclosed);
+    if (depth_ == 1) run_.unclosed_line = unclosed.line, run_.unclosed = unclosed.what;
     const std::vector<ShellToken>* const outer_tokens = tokens_;
     const std::size_t outer_at = at_;
     tokens_ = &own;
@@ -107,7 +111,10 @@ class Interpreter {
   Truth command() {
     const std::size_t before = at_;
     Truth truth = Truth::kUnknown;
-    if (is_word("if"))
+    words_.line = token().line;
+    if (token().kind == Kind::kArithmetic)
+      truth = computed();
+    else if (is_word("if"))
       truth = conditional();
     else if (is_word("for") || is_word("while") || is_word("until"))
       truth = loop();
@@ -186,26 +193,61 @@ class Interpreter {
     return Truth::kYes;
   }
 
-  // The body once: of `for`, with the first word.
-  Truth loop() {
-    const bool for_loop = is_word("for");
+  // "((…))": true where it is not 0.
+  Truth computed() {
+    const auto value = words_.number(token().text);
     ++at_;
-    if (for_loop && token().kind == Kind::kWord && is_shell_name(token().text)) {
+    return !value ? Truth::kUnknown : *value != 0 ? Truth::kYes : Truth::kNo;
+  }
+
+  // The body once: of `for`, with the first word. A loop over the script's own arguments runs for each of them.
+  Truth loop() {
+    const bool for_loop = is_word("for"), until = is_word("until");
+    const int line = token().line;
+    ++at_;
+    if (for_loop) first_turn(line);
+    const std::size_t condition = at_;
+    for (int turn = 1;; ++turn) {
+      at_ = condition;
+      const Truth truth = for_loop ? Truth::kYes : list({"do"});
+      const bool asks = of_arguments(condition);
+      while (token().kind != Kind::kEnd && !is_word("do")) ++at_;
+      if (is_word("do")) ++at_;
+      const bool ended = truth == (until ? Truth::kYes : Truth::kNo) || (asks && truth == Truth::kUnknown);
+      broken_ = false;
+      branch(!ended, {"done"});
+      if (is_word("done")) ++at_;
+      if (ended || !asks || words_.dry || std::exchange(broken_, false) || turn == kMostTurns) return Truth::kYes;
+    }
+  }
+  // "NAME in A B" or "((N = 0; …))" behind `for`.
+  void first_turn(int line) {
+    if (token().kind == Kind::kArithmetic) {
+      words_.number(token().text.substr(0, token().text.find(';')));
+      ++at_;
+    } else if (token().kind == Kind::kWord && is_shell_name(token().text)) {
       const std::string name = token().text;
       ++at_;
-      if (is_word("in")) {
-        ++at_;
-        Words words;
-        for (; token().kind == Kind::kWord && !is_word("do"); ++at_) words_.expand(token().text, words);
-        if (!words.empty() && !words_.dry) words_.assign(name, {words[0]});
-      }
+      if (!is_word("in")) return;
+      ++at_;
+      Words words;
+      for (; token().kind == Kind::kWord && !is_word("do"); ++at_) words_.expand(token().text, words);
+      if (words.empty() || words_.dry) return;
+      words_.assign(name, {words[0]});
+      if (words.size() > 1)
+        run_.notes.push_back(
+            fmt::format("line {}: {}={}, the first of the loop's {}", line, name, words[0], words.size()));
     }
-    if (!for_loop) list({"do"});
-    while (token().kind != Kind::kEnd && !is_word("do")) ++at_;
-    if (is_word("do")) ++at_;
-    list({"done"});
-    if (is_word("done")) ++at_;
-    return Truth::kYes;
+  }
+  // True where a loop's condition, whose tokens begin at `from` and end here, asks for the script's arguments.
+  bool of_arguments(std::size_t from) const {
+    for (std::size_t i = from; i < at_; ++i) {
+      const std::string& text = (*tokens_)[i].text;
+      if (text == "getopts" || text.find("$#") != std::string::npos || text.find("$1") != std::string::npos ||
+          text.find("${1") != std::string::npos)
+        return true;
+    }
+    return false;
   }
 
   Truth choice() {
@@ -273,13 +315,12 @@ class Interpreter {
     bool assignments = true;
     while (true) {
       const ShellToken& t = token();
+      words_.line = t.line;
       if (t.kind == Kind::kArray) {
-        Words elements;
-        for (const std::string& e : t.elements) words_.expand(e, elements);
-        set(t.text.substr(0, t.text.find_first_of("+=")), elements, t.text.find('+') != std::string::npos);
+        builtins_.array(t, std::ranges::find(words, "-A") != words.end());
         ++at_;
       } else if (t.kind == Kind::kWord) {
-        if (assignments && assigned(t.text)) {
+        if (assignments && builtins_.assigned(t.text)) {
           ++at_;
           continue;
         }
@@ -311,54 +352,23 @@ class Interpreter {
       if ((words.empty() && word == one) || (!words.empty() && words[0] == one)) return true;
     return false;
   }
-  // "NAME=value", "NAME+=value".
-  bool assigned(const std::string& word) {
-    const std::size_t equals = word.find('=');
-    if (equals == std::string::npos || equals == 0) return false;
-    const bool append = word[equals - 1] == '+';
-    const std::string name = word.substr(0, equals - (append ? 1 : 0));
-    if (!is_shell_name(name)) return false;
-    const std::string value = words_.text_of(word.substr(equals + 1));
-    if (append && run_.variables.contains(name) && run_.variables[name].size() == 1)
-      set(name, {run_.variables[name][0] + value}, false);
-    else
-      set(name, {value}, append);
-    return true;
-  }
-  void set(const std::string& name, const Words& words, bool append) {
-    if (words_.dry) return;
-    if (!append) return words_.assign(name, words);
-    Words all = run_.variables[name];
-    all.insert(all.end(), words.begin(), words.end());
-    words_.assign(name, all);
-  }
-  // "read -r -d '' NAME <<END": the whole document; without -d its first line.
-  void read_variable(const Words& words, const std::string& document) {
-    std::string text = document;
-    const auto ends = [](const std::string& word) { return word.starts_with('-') && word.ends_with('d'); };
-    if (std::ranges::none_of(words, ends)) text = text.substr(0, text.find('\n'));
-    while (text.ends_with('\n')) text.pop_back();
-    std::vector<std::string> names;
-    for (std::size_t i = 1; i < words.size(); ++i)
-      if (is_shell_name(words[i])) names.push_back(words[i]);
-    // "IFS=, read A B": the last takes what is left.
-    const auto own = run_.variables.find("IFS");
-    const std::string between = own != run_.variables.end() && own->second.size() == 1 ? own->second[0] : " \t";
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::size_t end = i + 1 < names.size() ? text.find_first_of(between) : std::string::npos;
-      words_.assign(names[i], {text.substr(0, end)});
-      text = end == std::string::npos ? "" : text.substr(end + 1);
-    }
-  }
-
   // `document`: the command's here-document; `target`: the file that its output goes to.
   Truth execute(Words words, const std::optional<std::string>& document, const std::string& target) {
     if (words[0] == "[" || words[0] == "[[" || words[0] == "test") return shell_test(std::move(words));
     if (words[0] == "true" || words[0] == ":") return Truth::kYes;
     if (words[0] == "false") return Truth::kNo;
+    if (words[0] == "let") return builtins_.let(words);
     if (words_.dry) return Truth::kUnknown;
+    if (words[0] == "getopts" && words.size() > 2) return builtins_.next_option(words[1], words[2]);
+    if (words[0] == "shift") return builtins_.shift(words);
+    if (words[0] == "break") return broken_ = true, Truth::kYes;
+    if (words[0] == "set" && words.size() > 1 && words[1] == "--")
+      return words_.arguments.assign(words.begin() + 2, words.end()), Truth::kYes;
     if (document && words[0] == "cat" && !target.empty()) run_.files[target] = *document;
-    if (document && words[0] == "read") return read_variable(words, *document), Truth::kUnknown;
+    if (document && words[0] == "read") return builtins_.read_variable(words, *document), Truth::kUnknown;
+    if (declares({}, words[0]) && std::ranges::find(words, "-A") != words.end())
+      for (const std::string& name : words)
+        if (is_shell_name(name) && name != words[0]) run_.maps[name];
     if (declares({}, words[0]) || run_.commands.size() > kMostCommands) return Truth::kYes;
     if (functions_.contains(words[0])) {
       call(words[0], words);
@@ -378,8 +388,11 @@ class Interpreter {
       script(all);
       return Truth::kUnknown;
     }
+    // "bash -c 'torchrun …'", and launchers that take the program's command as one word.
     for (std::size_t i = 1; i + 1 < words.size(); ++i)
-      if ((words[i] == "-c" || words[i] == "-lc") && words[i - 1].ends_with("sh")) {
+      if ((words[i] == "-c" || words[i] == "-lc" || words[i] == "--command") && !words[i - 1].starts_with("python") &&
+          (words[i - 1].ends_with("sh") ||
+           (words[i + 1].find("--") != std::string::npos && words[i + 1].find_first_of(" \n") != std::string::npos))) {
         script(words[i + 1]);
         words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
         break;
@@ -393,7 +406,9 @@ class Interpreter {
   const std::vector<ShellToken>* tokens_ = nullptr;
   std::size_t at_ = 0;
   int depth_ = 0;
+  bool broken_ = false;  // the loop has met `break`
   ShellExpansion words_;
+  ShellBuiltins builtins_;
   std::map<std::string, std::vector<ShellToken>> functions_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -39,6 +40,88 @@ TEST(Shell, AnApostropheInDoubleQuotesIsNoQuote) {
 TEST(Shell, AnArraysElementIsTakenByItsNumber) {
   const ShellRun read = run("TP=(1 2 4)\nI=1\ntrain ${TP[1]} ${TP[I + 1]} \"${TP[-1]}\" x${TP[7]} ${PLAIN[2]}\n");
   EXPECT_EQ(read.commands.back(), (Words{"train", "2", "4", "4", "x", "${PLAIN[2]}"}));
+}
+
+TEST(Shell, ArithmeticHasTheOperatorsOfBash) {
+  const ShellRun read =
+      run("N=3\nA=$((1 << N | 1))\nB=$((2 ** 3 ** 2 % 100))\nC=$(( N > 2 && N != 4 ? 0x10 : 1 / 0 ))\n"
+          "D=$(( N += 2, N * -(2 - 4) ))\n((E = N++ + ++N))\nlet 'F = ~0 & 7' G=F-1\nH=$((((1 + 2)) * (3)))\n"
+          "I=$((2#101 + 010))\nJ=$((missing + 1))\n");
+  for (const auto& [name, value] : {std::pair{"A", "9"},
+                                    {"B", "12"},
+                                    {"C", "16"},
+                                    {"D", "10"},
+                                    {"E", "12"},
+                                    {"N", "7"},
+                                    {"F", "7"},
+                                    {"G", "6"},
+                                    {"H", "9"},
+                                    {"I", "13"},
+                                    {"J", "$((missing + 1))"}})
+    EXPECT_EQ(read.variables.at(name), Words{value}) << name;
+}
+
+TEST(Shell, ValuesAreCutReplacedAndCountedByTheirOperators) {
+  const ShellRun read =
+      run("P=/data/qwen/Qwen2.5-7B.bf16.bin\nL=(aa bb cc dd)\nU=$UNSET\n"
+          "echo ${P##*/} ${P%/*} ${P%%.*} ${P#/*/} ${P/Qwen/Llama} ${P//[0-9]/N} ${P/#\\/data/x} ${P: -3} ${P:1:4}\n"
+          "echo ${#P} ${#L[@]} ${L[@]:1:2} ${L[-1]^^} ${L[@]/#/--} ${U##*/} ${P@Q}\nNAME=P\necho ${!NAME:0:5}\n");
+  EXPECT_EQ(read.commands[0], (Words{"echo", "Qwen2.5-7B.bf16.bin", "/data/qwen", "/data/qwen/Qwen2",
+                                     "qwen/Qwen2.5-7B.bf16.bin", "/data/qwen/Llama2.5-7B.bf16.bin",
+                                     "/data/qwen/QwenN.N-NB.bfNN.bin", "x/qwen/Qwen2.5-7B.bf16.bin", "bin", "data"}));
+  EXPECT_EQ(read.commands[1],
+            (Words{"echo", "30", "4", "bb", "cc", "DD", "aa", "bb", "cc", "dd", "${U##*/}", "${P@Q}"}));
+  EXPECT_EQ(read.commands[2], (Words{"echo", "/data"}));
+  EXPECT_EQ(read.left.at("${P@Q}"), 5);  // not understood: its line is kept
+}
+
+TEST(Shell, AssociativeArraysHaveTheirValuesByKeys) {
+  const ShellRun read =
+      run("declare -A TP=([7b]=1 [\"70b\"]=8)\nlocal -A PP\nPP[70b]=4\nSIZE=70b\n"
+          "echo ${TP[$SIZE]} ${PP[70b]} ${#TP[@]} ${!TP[@]} ${TP[13b]:-2}\nX[2]=c\necho ${#X[@]} ${X[2]}\n");
+  EXPECT_EQ(read.commands[0], (Words{"echo", "8", "4", "2", "70b", "7b", "2"}));
+  EXPECT_EQ(read.commands[1], (Words{"echo", "3", "c"}));
+}
+
+TEST(Shell, AScriptsOwnOptionsAreReadByItsLoops) {
+  const auto none = [](const std::string&) { return std::nullopt; };
+  const char* const getopts =
+      "TP=1; PP=1\nwhile getopts \":t:p:v\" opt; do\n  case $opt in\n    t) TP=$OPTARG ;;\n    p) PP=$OPTARG ;;\n"
+      "    v) V=1 ;;\n  esac\ndone\nshift $((OPTIND - 1))\nNAME=$1\n";
+  const ShellRun given = run_shell(getopts, none, {"-vt", "4", "-p8", "llama"});
+  EXPECT_EQ(given.variables.at("TP"), Words{"4"});
+  EXPECT_EQ(given.variables.at("PP"), Words{"8"});
+  EXPECT_EQ(given.variables.at("V"), Words{"1"});
+  EXPECT_EQ(given.variables.at("NAME"), Words{"llama"});
+  EXPECT_EQ(run_shell(getopts, none, {}).variables.at("TP"), Words{"1"});
+  const char* const shifted =
+      "while [[ $# -gt 0 ]]; do\n  case \"$1\" in\n    --tp) TP=\"$2\"; shift 2 ;;\n    --fp8) FP8=1; shift ;;\n"
+      "    *) break ;;\n  esac\ndone\n";
+  const ShellRun loop = run_shell(shifted, none, {"--fp8", "--tp", "2", "rest"});
+  EXPECT_EQ(loop.variables.at("TP"), Words{"2"});
+  EXPECT_EQ(loop.variables.at("FP8"), Words{"1"});
+  EXPECT_FALSE(run_shell(shifted, none, {}).variables.contains("TP"));
+}
+
+TEST(Shell, WhatACommandPrintsStaysWholeWhereItIsNotKnown) {
+  const ShellRun read =
+      run("M=$(cat \"/models/my model.txt\" | head -1)\nN=$(expr 4 \\* 2)\nK=$(echo \"$N / 2\" | bc)\n"
+          "ARGS=\"--model $M --layers $N\"\ntrain $ARGS --heads $K `hostname -i`:1\n");
+  EXPECT_EQ(read.commands.back(), (Words{"train", "--model", "$(cat \"/models/my model.txt\" | head -1)", "--layers",
+                                         "8", "--heads", "4", "`hostname -i`:1"}));
+}
+
+TEST(Shell, WhatIsNotKnownIsNamedWithItsLine) {
+  const auto c = parse_config("t.sh",
+                              "#!/bin/bash\nTP=${SIZES@Q}\nfor B in 4 8; do\ntorchrun t.py --num-layers 4 "
+                              "--hidden-size 64 --num-attention-heads 4 --vocab-size 100 --micro-batch-size $B "
+                              "--tensor-model-parallel-size $TP --seq-length $(cut -f 2 len.txt)\ndone\n");
+  ASSERT_TRUE(c) << c.error().message;
+  const std::vector<std::string> expected = {
+      "line 3: B=4, the first of the loop's 2",
+      "line 2: tensor_model_parallel_size: ${SIZES@Q} is known to the running script only",
+      "line 4: seq_length: $(cut -f 2 len.txt) is known to the running script only"};
+  for (const std::string& note : expected) EXPECT_NE(std::ranges::find(c->assumed, note), c->assumed.end()) << note;
 }
 
 TEST(Shell, TheOutputOfCatIsItsDocument) {

@@ -1,7 +1,9 @@
 #include "apps/training/config/shell_words.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <utility>
 
 namespace weft::training {
 namespace {
@@ -16,6 +18,12 @@ class Lexer {
     while (at_ < text_.size()) next();
     push(ShellToken::Kind::kEnd, "");
     return std::move(tokens_);
+  }
+  const Unclosed& unclosed() const { return unclosed_; }
+  std::size_t length_of_part(bool quoted) {
+    std::string part_itself;
+    part(part_itself, quoted);
+    return at_;
   }
 
  private:
@@ -45,6 +53,7 @@ class Lexer {
 
   bool operator_at(char c) {
     if (c == '<' && peek(1) == '<' && peek(2) != '<') return here_document();
+    if (c == '(' && peek(1) == '(' && expression()) return true;
     for (const char* op : {"<<<", ";;", "&&", "||", ">>", "&>", "<(", ">("})
       if (text_.substr(at_).starts_with(op)) {
         push(ShellToken::Kind::kOperator, op);
@@ -54,6 +63,20 @@ class Lexer {
     if (std::string_view(";&|()<>").find(c) == std::string_view::npos) return false;
     push(ShellToken::Kind::kOperator, std::string(1, c));
     ++at_;
+    return true;
+  }
+
+  // "((…))" where a command may stand; false: it is a group in a group.
+  bool expression() {
+    std::size_t end = at_ + 2;
+    for (int depth = 0; end < text_.size() && (depth > 0 || text_[end] != ')'); ++end) {
+      if (text_[end] == '(') ++depth;
+      if (text_[end] == ')') --depth;
+    }
+    if (!text_.substr(std::min(end, text_.size())).starts_with("))")) return false;
+    push(ShellToken::Kind::kArithmetic, std::string(text_.substr(at_ + 2, end - at_ - 2)));
+    line_ += static_cast<int>(std::ranges::count(text_.substr(at_, end - at_), '\n'));
+    at_ = end + 2;
     return true;
   }
 
@@ -95,42 +118,105 @@ class Lexer {
     documents_.clear();
   }
 
-  // Past a quoted or bracketed part that starts here; keeps it as it is written.
-  void part(std::string& out) {
+  struct Depth {
+    explicit Depth(int& depth) : depth(depth) { ++depth; }
+    ~Depth() { --depth; }
+    int& depth;
+  };
+  static constexpr int kDeepest = 256;
+
+  void take(std::string& out) {
+    if (peek() == '\n') ++line_;
+    out += text_[at_++];
+  }
+  // The end of what began at `line`, or that it has none.
+  void close(std::string& out, int line, std::string_view what) {
+    if (at_ < text_.size())
+      take(out);
+    else if (unclosed_.line == 0)
+      unclosed_ = {line, std::string(what)};
+  }
+
+  // Past a quoted or bracketed part that starts here; keeps it as it is written. `quoted`: inside double quotes, where
+  // an apostrophe is a letter.
+  void part(std::string& out, bool quoted = false) {
     const char c = peek();
-    const auto take = [&] {
-      if (peek() == '\n') ++line_;
-      out += text_[at_++];
-    };
-    if (c == '\\') {
-      take();
-      if (at_ < text_.size()) take();
-    } else if (c == '\'') {
-      take();
-      while (at_ < text_.size() && peek() != '\'') take();
-      if (at_ < text_.size()) take();
-    } else if (c == '"' || c == '`') {
-      take();
-      while (at_ < text_.size() && peek() != c)
-        if (c == '"' && peek() == '\'')
-          take();  // "Let's start": no quote there
-        else
-          part(out);
-      if (at_ < text_.size()) take();
-    } else if (c == '$' && (peek(1) == '(' || peek(1) == '{')) {
-      const char open = peek(1), close = open == '(' ? ')' : '}';
-      take();
-      take();
-      for (int depth = 1; at_ < text_.size() && depth > 0;) {
-        if (peek() == open) ++depth;
-        if (peek() == close) --depth;
-        if (depth > 0 && (peek() == '\'' || peek() == '"' || peek() == '\\'))
-          part(out);
-        else
-          take();
+    const int line = line_;
+    const Depth depth(depth_);
+    if (depth_ > kDeepest) {
+      take(out);
+    } else if (c == '\\') {
+      take(out);
+      if (at_ < text_.size()) take(out);
+    } else if (c == '\'' && !quoted) {
+      const bool escapes = out.ends_with('$');  // $'…'
+      take(out);
+      while (at_ < text_.size() && peek() != '\'') {
+        if (escapes && peek() == '\\') take(out);
+        if (at_ < text_.size()) take(out);
       }
+      close(out, line, "'");
+    } else if (c == '"' || c == '`') {
+      take(out);
+      while (at_ < text_.size() && peek() != c) part(out, c == '"' || quoted);
+      close(out, line, c == '"' ? "\"" : "`");
+    } else if (c == '$' && peek(1) == '{') {
+      take(out);
+      take(out);
+      while (at_ < text_.size() && peek() != '}') part(out, quoted);
+      close(out, line, "${");
+    } else if (c == '$' && peek(1) == '(') {
+      take(out);
+      substituted(out, line);
     } else {
-      take();
+      take(out);
+    }
+  }
+  // "(…)" behind a '$': commands, whose comments and here-documents may have quotes and parentheses of their own.
+  void substituted(std::string& out, int line) {
+    const Depth depth(depth_);
+    take(out);
+    const bool computes = out.ends_with("((");  // 1<<2
+    std::vector<std::string> ends;
+    while (at_ < text_.size() && peek() != ')') {
+      const char before = out.back();
+      if (peek() == '(' && depth_ <= kDeepest) {
+        substituted(out, line_);
+      } else if (peek() == '#' && (before == ' ' || before == '\n' || before == '\t')) {
+        while (at_ < text_.size() && peek() != '\n') take(out);
+      } else if (peek() == '<' && peek(1) == '<' && peek(2) != '<' && before != '<' && !computes) {
+        ends.push_back(end_of_document(out));
+      } else if (peek() == '\n' && !ends.empty()) {
+        take(out);
+        for (const std::string& end : std::exchange(ends, {})) body_of_document(out, end);
+      } else {
+        part(out);
+      }
+    }
+    close(out, line, "$(");
+  }
+  // Past "<<-'END'"; the word.
+  std::string end_of_document(std::string& out) {
+    take(out);
+    take(out);
+    if (peek() == '-') take(out);
+    while (blank(peek())) take(out);
+    std::string end;
+    while (at_ < text_.size() && !blank(peek()) && std::string_view("\n;>|)&").find(peek()) == std::string_view::npos) {
+      if (std::string_view("'\"\\").find(peek()) == std::string_view::npos) end += peek();
+      take(out);
+    }
+    return end;
+  }
+  void body_of_document(std::string& out, const std::string& end) {
+    while (at_ < text_.size()) {
+      const std::string_view row = text_.substr(at_, std::min(text_.find('\n', at_), text_.size()) - at_);
+      const std::size_t first = std::min(row.find_first_not_of("\t "), row.size());
+      const std::size_t last = row.find_last_not_of("\r\t ");
+      const bool over = row.substr(first, last == std::string_view::npos ? 0 : last + 1 - first) == end;
+      for (std::size_t i = 0; i < row.size(); ++i) take(out);
+      if (over) return;
+      if (at_ < text_.size()) take(out);
     }
   }
 
@@ -174,7 +260,10 @@ class Lexer {
         token.elements.push_back(std::move(element));
       }
     }
-    if (at_ < text_.size()) ++at_;
+    if (at_ < text_.size())
+      ++at_;
+    else if (unclosed_.line == 0)
+      unclosed_ = {line, "("};
     tokens_.push_back(std::move(token));
   }
 
@@ -188,10 +277,21 @@ class Lexer {
   };
   std::vector<Document> documents_;
   std::vector<ShellToken> tokens_;
+  Unclosed unclosed_;
+  int depth_ = 0;  // of quotes and brackets
 };
 
 }  // namespace
 
-std::vector<ShellToken> shell_tokens(std::string_view text) { return Lexer(text).tokens(); }
+std::vector<ShellToken> shell_tokens(std::string_view text, Unclosed* unclosed) {
+  Lexer lexer(text);
+  std::vector<ShellToken> tokens = lexer.tokens();
+  if (unclosed != nullptr) *unclosed = lexer.unclosed();
+  return tokens;
+}
+
+std::size_t end_of_part(std::string_view text, std::size_t at, bool quoted) {
+  return at + Lexer(text.substr(at)).length_of_part(quoted);
+}
 
 }  // namespace weft::training

@@ -29,7 +29,7 @@ Result<Settings> toml_settings(std::string_view file, std::string_view text) {
   try {
     flatten(toml::parse(text), "", settings);
   } catch (const toml::parse_error& e) {
-    return bad_input("{}:{}: {}", file, e.source().begin.line, e.description());
+    return bad_input("{}:{}:{}: {}", file, e.source().begin.line, e.source().begin.column, e.description());
   }
   return settings;
 }

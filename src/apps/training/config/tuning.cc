@@ -94,7 +94,7 @@ void read_tuning(const Settings& settings, Config& config) {
   if (pairs)
     config.assumed.emplace_back(
         "of preference training one answer of each pair: the second and the reference model's pass are left out");
-  for (const char* key : {"num_processes", "num_machines"})
+  for (const char* key : {"num_processes", "num_machines", "data_parallel_size"})
     if (const auto value = settings.find(key))
       config.assumed.push_back(
           fmt::format("{} {} is not taken: the machine of --on says how many GPUs there are", key, shown(*value)));

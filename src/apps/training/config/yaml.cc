@@ -132,7 +132,7 @@ class Composition {
       for (const YAML::Node& document : YAML::LoadAll(std::string(text)))
         WEFT_CHECK(add_document(file, document, package, depth));
     } catch (const YAML::Exception& e) {
-      return bad_input("{}:{}: {}", file.string(), e.mark.line + 1, e.msg);
+      return bad_input("{}:{}:{}: {}", file.string(), e.mark.line + 1, e.mark.column + 1, e.msg);
     }
     return {};
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json_text.h"
 #include "plan/schedule/exchange/mscclpp_cells.h"
 #include "plan/schedule/exchange/mscclpp_lanes.h"
 #include "plan/schedule/exchange/place.h"
@@ -390,7 +391,7 @@ bool is_mscclpp(std::string_view text) {
 Result<Document> parse_mscclpp(std::string_view name, std::string_view text) {
   if (text.size() > limits::kBytes)
     return bad_input("{}: {} bytes; at most {} are read", name, text.size(), limits::kBytes);
-  const json root = json::parse(text, nullptr, false);
+  WEFT_TRY(const json root, parse_json(name, text));
   if (!root.is_object()) return bad_input("{}: no JSON object", name);
   return PlanReader(name).run(root);
 }

@@ -1,4 +1,5 @@
 #include "plan/schedule/exchange/schedule_json.h"
+#include "base/json_text.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -270,12 +271,7 @@ std::string to_schedule_json(const Document& d) {
 
 Result<Document> parse_schedule_json(std::string_view name, std::string_view text) {
   WEFT_CHECK(bounded(name, text));
-  json root;
-  try {
-    root = json::parse(text);
-  } catch (const json::exception& e) {
-    return bad_input("{}: not JSON: {}", name, e.what());
-  }
+  WEFT_TRY(const json root, parse_json(name, text));
   return Reader(name, root).run();
 }
 

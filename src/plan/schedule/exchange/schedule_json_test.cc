@@ -43,7 +43,7 @@ TEST(ScheduleJson, MistakesAreOneLineThatNamesStrandAndStep) {
     std::string text;
     const char* says;
   } cases[] = {
-      {"", "f.json: not JSON"},
+      {"", "f.json:1:1: no JSON"},
       {"[]", "it is no JSON object"},
       {changed("weft.schedule/1", "weft.schedule/9"), "its schema is not weft.schedule/1"},
       {changed("\"ranks\": 3", "\"ranks\": 1000000000"), "ranks 1000000000 is outside 1 … 1024"},

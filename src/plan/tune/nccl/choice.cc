@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "base/nearest_words.h"
 #include "base/text.h"
 #include "plan/collectives/registry.h"
 #include "plan/tune/nccl/constants.h"
@@ -87,7 +88,8 @@ Result<int> release_of(std::string_view tuner) {
   const auto version = numbers_of(tuner.starts_with("nccl-") ? tuner.substr(5) : std::string_view());
   const std::string known = fmt::format("there are weft, nccl, and nccl-2.{} to nccl-2.{}, with or without the patch",
                                         kOldest / 100, kNewest / 100);
-  if (!version || version->major != 2) return bad_input("unknown tuner '{}'; {}", tuner, known);
+  if (!version || version->major != 2)
+    return bad_input("unknown tuner '{}'; {}{}", tuner, did_you_mean(tuner, {"weft", "nccl"}), known);
   if (version->minor > kNewest / 100)
     return bad_input("tuner '{}': NCCL 2.{} chooses by rules that weft does not know (2.31 has a new tuner); {}", tuner,
                      version->minor, known);

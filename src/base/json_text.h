@@ -1,0 +1,14 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace weft {
+
+// The JSON of a file. `comments`: // and /* */ are passed over. Errors (bad input): "FILE:LINE:COLUMN: no JSON: …",
+// what stands there and what was expected.
+Result<nlohmann::json> parse_json(std::string_view file, std::string_view text, bool comments = false);
+
+}  // namespace weft
