@@ -30,6 +30,10 @@ double element(std::size_t row, std::size_t column) {
 
 int main(int argc, char** argv) {
   const std::string only = argc > 2 ? argv[2] : "";
+  if (only != "" && only != "collective" && only != "pairwise" && only != "get" && only != "pointer") {
+    fmt::print(stderr, "'{}' is no way to transpose: collective, pairwise, get, pointer\n", only);
+    return 2;
+  }
   return examples::example(argc, argv, [&](pgas::World& world, bool small) {
     const auto ranks = static_cast<std::size_t>(world.ranks()), me = static_cast<std::size_t>(world.rank());
     const std::size_t block = small ? 64 : 512, size = block * block;

@@ -33,6 +33,11 @@ std::map<DeviceId, int> nvlinks(const Topology& machine) {
   return links;
 }
 
+// The first GPU with so many links.
+DeviceId usual_gpu(const std::map<DeviceId, int>& links, int count) {
+  return std::ranges::find(links, count, [](const auto& entry) { return entry.second; })->first;
+}
+
 void of_nvlinks(const Topology& machine, const Catalog& catalog, std::vector<std::string>& found) {
   const std::map<DeviceId, int> links = nvlinks(machine);
   std::map<int, int> gpus;  // by the number of their links
@@ -49,6 +54,7 @@ void of_nvlinks(const Topology& machine, const Catalog& catalog, std::vector<std
   }
   if (usual->first > 0 || links.size() < 2) return;
   const std::string& model = machine.device(links.begin()->first).model;
+  if (machine.device(usual_gpu(links, usual->first)).model != model) return;  // nodes of two kinds
   const Part* part = catalog.find(model);
   if (part == nullptr || !part->facts.contains("link") || !is_nvlink_part(part->facts.at("link"))) return;
   if (model.find("PCIE") != std::string::npos) return;

@@ -140,7 +140,7 @@ Command add_replay(CLI::App& app) {
                                  spec->files.front());
               return answer_recordings(spec->files, spec->on, spec->json, spec->groups, spec->faults);
             }
-            if (!spec->faults.empty() && std::filesystem::exists(spec->files.front()))
+            if (!spec->faults.empty())
               return bad_input("--fault {}: is for traces and recordings of training ranks", spec->faults.front());
             if (!spec->groups.empty()) return bad_input("--groups {}: is for Chakra traces (.et)", spec->groups);
             if (spec->files.size() > 1) return bad_input("{}: no such file", spec->files.front());

@@ -137,6 +137,7 @@ Status print_transfer(const Spec& spec, const topology::Topology& t, const topol
   for (const DeviceId cpu : t.devices_of(topology::DeviceKind::kCpu))
     translates |= t.device(cpu).node == t.device(from).node && t.device(cpu).facts.get("iommu") == "on";
   topology::Path path = routes.path(from, to);
+  translates = translates && path.type != topology::PathType::kNvl;  // scale-up links do not pass the IOMMU
   if (translates) {
     WEFT_TRY(path.latency, cost::latency_untranslated(t, path));
   }

@@ -26,6 +26,7 @@ struct Compression {
   double amount = 0;  // PowerSGD: the rank; top-k: the share of values that are sent
 
   bool any() const { return kind != Kind::kNone; }
+  bool keeps_error() const { return kind == Kind::kPowerSgd || kind == Kind::kTopK; }
 };
 // "none", "fp16", "bf16", "fp8", "powersgd:4", "topk:1%". Errors (bad input): names what is wrong.
 Result<Compression> parse_compression(std::string_view text);

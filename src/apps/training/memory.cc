@@ -122,6 +122,8 @@ StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, 
   memory.parameters = plan.zero == 3 && !plan.gathers_per_pass() ? spread(own, 2, 4) : spread(own, 2, 3);
   memory.gradients = spread(trained, plan.gradient_bytes + plan.more_gradient_bytes,
                             plan.zero == 3 && !plan.gathers_per_pass() ? 4 : 2);
+  // What has not travelled yet is kept for the next step, in the type of the gradients.
+  if (plan.compression.keeps_error()) memory.gradients += spread(trained, plan.gradient_bytes, 4);
   memory.optimizer = spread(trained, plan.optimizer_bytes, 1);
   const Layers layers = layers_on(m, plan, stage);
   const double tokens = d(plan.micro_batch * plan.seq) / d(plan.cp);

@@ -99,8 +99,14 @@ std::string no_pointer(const MachineView& machine, Rank reader, Rank owner) {
   const topology::Path path = machine.path(reader, owner);
   if (path.type == PathType::kDis) return "no path";
   if (path.type == PathType::kNet) return "no loads across a network";
-  if (!machine.costs().gpu() || path.type == PathType::kNvl || path.type == PathType::kLoc) return "";
   const topology::DeviceId from = machine.device(reader), to = machine.device(owner);
+  for (const topology::Hop& hop : path.hops) {
+    const topology::Link& link = machine.topology().link(hop.link);
+    const topology::DeviceId end = hop.forward ? link.b : link.a;
+    if (end != to && machine.topology().device(end).kind == topology::DeviceKind::kGpu)
+      return fmt::format("no loads through another GPU, {}", machine.topology().name_of(end));
+  }
+  if (!machine.costs().gpu() || path.type == PathType::kNvl || path.type == PathType::kLoc) return "";
   const auto peer = peer_access(machine.topology(), from, to, machine.routes().wire_path(from, to));
   return peer.possible ? "" : "no loads, " + peer.why;
 }
