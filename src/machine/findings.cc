@@ -33,7 +33,7 @@ std::map<DeviceId, int> nvlinks(const Topology& machine) {
   return links;
 }
 
-// The first GPU with so many links.
+// The first GPU with this number of links.
 DeviceId usual_gpu(const std::map<DeviceId, int>& links, int count) {
   return std::ranges::find(links, count, [](const auto& entry) { return entry.second; })->first;
 }

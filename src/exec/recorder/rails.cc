@@ -124,7 +124,7 @@ bool is_device(const std::string& interface) {
   return std::filesystem::exists("/sys/class/net/" + interface + "/device", ignored);
 }
 
-// Of a VLAN, a bond or a bridge the devices below, which carry what it carries.
+// Is the interface a device below a VLAN, a bond or a bridge among these, which carries what they carry?
 bool below(const std::string& interface, const std::vector<Rail>& rails) {
   std::error_code ignored;
   return std::ranges::any_of(rails, [&](const Rail& rail) {
