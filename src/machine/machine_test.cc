@@ -46,7 +46,7 @@ TEST(Machine, ATableInLinesOfJsonIsReadFromAFileNamedJson) {
   const auto wrapped = load_machine(file.string() + ":gpu=A100-SXM4-80GB");
   ASSERT_TRUE(wrapped) << wrapped.error().message;
   EXPECT_EQ(count(*wrapped, DeviceKind::kGpu), 2);
-  std::ofstream(file) << "GPU0 is a word\n";
+  std::ofstream(file) << "nothing of a machine\n";
   EXPECT_EQ(error_of(file.string()).rfind("weft-wrapped.json:1:1: no JSON:", 0), 0U) << error_of(file.string());
   std::filesystem::remove(file);
 }
@@ -183,7 +183,7 @@ TEST(Machine, ErrorsNameWhatIsWrongAndWhatThereIs) {
   EXPECT_EQ(error_of("dgx-h100:foo=1"),
             "'dgx-h100:foo=1': unknown option 'foo'; there are nodes, net, rails, oversub, tiers, wires, dims, nics, "
             "at, gpus, nvlink, pcie, "
-            "mnnvl, shape, sharp, memory, iommu, tlb, acs, peermem, p2p, gdr, routing, seed, pxn, and, node, gpu, "
+            "mnnvl, shape, sharp, memory, iommu, tlb, mig, acs, peermem, p2p, gdr, routing, seed, pxn, and, node, gpu, "
             "topology");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,nodes=3"), "'dgx-h100:nodes=2,nodes=3': option 'nodes' is given twice");
   EXPECT_EQ(error_of("dgx-h100:nodes=2,rails=9"),
