@@ -1,6 +1,7 @@
 #include "apps/training/config/companions.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -31,7 +32,7 @@ class Companions : public testing::Test {
     return std::ranges::any_of(c.assumed, [&](const std::string& s) { return s.find(part) != std::string::npos; });
   }
 
-  std::string folder_ = testing::TempDir() + "/weft_companions_test";
+  std::string folder_ = testing::TempDir() + "/weft_companions_test_" + std::to_string(getpid());
   const std::string script_ =
       "train.py --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 2 --max_length 4096\n";
 };
