@@ -46,7 +46,7 @@ TEST(Machine, ATableInLinesOfJsonIsReadFromAFileNamedJson) {
   const auto wrapped = load_machine(file.string() + ":gpu=A100-SXM4-80GB");
   ASSERT_TRUE(wrapped) << wrapped.error().message;
   EXPECT_EQ(count(*wrapped, DeviceKind::kGpu), 2);
-  std::ofstream(file) << "nothing of a machine\n";
+  std::ofstream(file) << "words of no machine\n";
   EXPECT_EQ(error_of(file.string()).rfind("weft-wrapped.json:1:1: no JSON:", 0), 0U) << error_of(file.string());
   std::filesystem::remove(file);
 }
