@@ -695,6 +695,8 @@ TEST(Command, JoinsTheTimelinesOfRanks) {
   int calls = 0;
   for (const json& event : all["traceEvents"]) calls += event.value("cat", "") == "call";
   EXPECT_EQ(calls, 2 * summary["ranks"][0]["calls"].get<int>());
+  const std::string twice = weft("trace " + folder + "/t-1.json " + folder + "/t-1.json").out;
+  EXPECT_NE(twice.find("  no file of rank 0\n  several files of rank 1: "), std::string::npos) << twice;
   std::filesystem::remove_all(folder);
 }
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <span>
+
 #include "apps/cli/commands.h"
 #include "base/counted.h"
 #include "base/text.h"
@@ -50,17 +53,45 @@ void print_rails(const RankTimes& times) {
   fmt::print("       {:<4} sockets: {}\n", "", text);
 }
 
+// Ranks of a communicator of which no file was given, and those of which several were.
+void print_gaps(std::span<const RankTimes> ranks) {
+  if (ranks.empty()) return;
+  std::map<Rank, int> files;
+  for (const RankTimes& times : ranks) ++files[times.rank];
+  std::vector<Rank> missing, several;
+  for (Rank r = 0; r < ranks[0].ranks; ++r) {
+    const auto found = files.find(r);
+    if (found == files.end()) missing.push_back(r);
+    if (found != files.end() && found->second > 1) several.push_back(r);
+  }
+  constexpr std::size_t kShown = 16;
+  const auto some = [&](const std::vector<Rank>& all) {
+    return fmt::format("{}{}", fmt::join(std::span(all).first(std::min(all.size(), kShown)), " "),
+                       all.size() > kShown ? " …" : "");
+  };
+  if (!missing.empty()) fmt::print("  no file of {} {}\n", plural(std::ssize(missing), "rank"), some(missing));
+  if (!several.empty())
+    fmt::print("  several files of {} {}: their times stand apart\n", plural(std::ssize(several), "rank"),
+               some(several));
+}
+
+void print_rank(const RankTimes& times) {
+  fmt::print("  rank {:<4} {:>8} calls in {:>9}, waiting {:>9}", times.rank, times.calls, time_of(times.in_calls),
+             time_of(times.waiting));
+  if (const auto* most = longest(times)) fmt::print(", of it {} for rank {}", time_of(most->second), most->first);
+  fmt::print("{}\n", times.breaks_off ? "; breaks off" : "");
+  print_rails(times);
+}
+
 void print(const recorder::Timeline& timeline) {
-  const RankTimes* before = nullptr;
-  for (const RankTimes& times : timeline.ranks) {
-    if (before == nullptr || before->job != times.job || before->communicator != times.communicator)
-      fmt::print("job {}, communicator {}, {}\n", times.job, times.communicator, counted(times.ranks, "rank"));
-    before = &times;
-    fmt::print("  rank {:<4} {:>8} calls in {:>9}, waiting {:>9}", times.rank, times.calls, time_of(times.in_calls),
-               time_of(times.waiting));
-    if (const auto* most = longest(times)) fmt::print(", of it {} for rank {}", time_of(most->second), most->first);
-    fmt::print("{}\n", times.breaks_off ? "; breaks off" : "");
-    print_rails(times);
+  for (auto begin = timeline.ranks.begin(); begin != timeline.ranks.end();) {
+    const auto end = std::find_if(begin, timeline.ranks.end(), [&](const RankTimes& times) {
+      return times.job != begin->job || times.communicator != begin->communicator;
+    });
+    fmt::print("job {}, communicator {}, {}\n", begin->job, begin->communicator, counted(begin->ranks, "rank"));
+    std::for_each(begin, end, print_rank);
+    print_gaps({begin, end});
+    begin = end;
   }
 }
 

@@ -22,7 +22,9 @@
 namespace weft::recorder {
 namespace {
 
-constexpr std::uint8_t kEstablished = 1;  // TCP_ESTABLISHED, which linux/tcp.h and netinet/tcp.h both define otherwise
+// TCP_ESTABLISHED, TCP_CLOSE_WAIT (the peer has closed its end) and TCP_LISTEN, which linux/tcp.h and netinet/tcp.h
+// both define otherwise.
+constexpr std::uint8_t kEstablished = 1, kCloseWait = 8, kListen = 10;
 
 // The inodes of a process's sockets.
 std::set<std::uint64_t> sockets_of(int pid) {
@@ -61,29 +63,45 @@ struct Question {
   inet_diag_req_v2 request{};
 };
 
+// One connection from this address, of 4 or 16 bytes.
+void add(int family, const std::uint8_t (&from)[16], const tcp_info& info, std::map<std::string, Rail>& rails) {
+  constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  const bool mapped = family == AF_INET6 && std::memcmp(from, kMapped, sizeof kMapped) == 0;
+  const std::string name = interface_of(mapped ? AF_INET : family, mapped ? from + sizeof kMapped : from);
+  Rail& rail = rails[name];
+  rail.interface = name;
+  ++rail.connections;
+  rail.out += static_cast<std::int64_t>(info.tcpi_bytes_acked);
+  rail.in += static_cast<std::int64_t>(info.tcpi_bytes_received);
+}
+
 void add(const nlmsghdr& message, const std::set<std::uint64_t>& inodes, std::map<std::string, Rail>& rails) {
   const auto* const socket = static_cast<const inet_diag_msg*>(NLMSG_DATA(&message));
   if (!inodes.contains(socket->idiag_inode)) return;
   std::uint8_t address[16];
   std::memcpy(address, socket->id.idiag_src, sizeof address);
-  int family = socket->idiag_family;
-  constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  if (family == AF_INET6 && std::memcmp(address, kMapped, sizeof kMapped) == 0) {
-    family = AF_INET;
-    std::memmove(address, address + sizeof kMapped, 4);
-  }
-  const std::string name = interface_of(family, address);
-  Rail& rail = rails[name];
-  rail.interface = name;
-  ++rail.connections;
+  tcp_info info{};
   auto left = static_cast<int>(message.nlmsg_len) - static_cast<int>(NLMSG_LENGTH(sizeof *socket));
-  for (const auto* a = reinterpret_cast<const rtattr*>(socket + 1); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
-    if (a->rta_type != INET_DIAG_INFO) continue;
-    tcp_info info{};
-    std::memcpy(&info, RTA_DATA(a), std::min(sizeof info, static_cast<std::size_t>(RTA_PAYLOAD(a))));
-    rail.out += static_cast<std::int64_t>(info.tcpi_bytes_acked);
-    rail.in += static_cast<std::int64_t>(info.tcpi_bytes_received);
-  }
+  for (const auto* a = reinterpret_cast<const rtattr*>(socket + 1); RTA_OK(a, left); a = RTA_NEXT(a, left))
+    if (a->rta_type == INET_DIAG_INFO)
+      std::memcpy(&info, RTA_DATA(a), std::min(sizeof info, static_cast<std::size_t>(RTA_PAYLOAD(a))));
+  add(socket->idiag_family, address, info, rails);
+}
+
+// A socket of this process, if it is a connection; one that its peer has reset still knows what it carried.
+void add_own(int fd, std::map<std::string, Rail>& rails) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || info.tcpi_state == kListen) return;
+  sockaddr_storage name{};
+  size = sizeof name;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return;
+  std::uint8_t address[16] = {};
+  if (name.ss_family == AF_INET)
+    std::memcpy(address, &reinterpret_cast<const sockaddr_in*>(&name)->sin_addr, 4);
+  else
+    std::memcpy(address, &reinterpret_cast<const sockaddr_in6*>(&name)->sin6_addr, sizeof address);
+  add(name.ss_family, address, info, rails);
 }
 
 // Asks the kernel for all established connections of a family.
@@ -99,7 +117,7 @@ void ask(int family, const std::set<std::uint64_t>& inodes, std::map<std::string
   question.request.sdiag_family = static_cast<std::uint8_t>(family);
   question.request.sdiag_protocol = IPPROTO_TCP;
   question.request.idiag_ext = 1 << (INET_DIAG_INFO - 1);
-  question.request.idiag_states = 1U << kEstablished;
+  question.request.idiag_states = 1U << kEstablished | 1U << kCloseWait;
   if (send(fd.get(), &question, sizeof question, 0) != static_cast<ssize_t>(sizeof question)) return;
   alignas(nlmsghdr) char buffer[1 << 16];
   for (;;) {
@@ -135,10 +153,14 @@ bool below(const std::string& interface, const std::vector<Rail>& rails) {
 }  // namespace
 
 std::vector<Rail> rails_of(int pid) {
-  const auto inodes = sockets_of(pid);
   std::map<std::string, Rail> by_name;
-  if (!inodes.empty())
+  if (pid == getpid()) {
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored))
+      add_own(std::atoi(entry.path().filename().c_str()), by_name);
+  } else if (const auto inodes = sockets_of(pid); !inodes.empty()) {
     for (const int family : {AF_INET, AF_INET6}) ask(family, inodes, by_name);
+  }
   std::vector<Rail> rails;
   for (auto& [name, rail] : by_name) {
     rail.speed = speed_of(name);

@@ -47,7 +47,7 @@ TEST(Rails, AreCountedByTheKernelForTheSocketsOfAProcess) {
   ASSERT_EQ(getsockname(listener.get(), generic, &size), 0);
   const UniqueFd from(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ASSERT_EQ(connect(from.get(), generic, size), 0);
-  const UniqueFd to(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  UniqueFd to(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   std::vector<char> bytes(100'000, 'x');
   std::size_t sent = 0, came = 0;
   while (came < bytes.size()) {
@@ -60,6 +60,10 @@ TEST(Rails, AreCountedByTheKernelForTheSocketsOfAProcess) {
   EXPECT_EQ(rails[0].connections, 2);
   EXPECT_GE(rails[0].in, 100'000);
   EXPECT_EQ(rails[0].speed, 0);  // a loopback has none
+  const linger reset{.l_onoff = 1, .l_linger = 0};
+  ASSERT_EQ(setsockopt(to.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+  to = UniqueFd();  // the other end is gone
+  EXPECT_GE(rails_of(getpid()).at(0).out, 100'000);
 }
 
 }  // namespace
