@@ -14,6 +14,13 @@ int main(int argc, char** argv) {
   long* symmetric = shmem_malloc(4 * sizeof(long));
   if (strcmp(what, "not-symmetric") == 0) shmem_long_put(&local, symmetric, 1, 1);
   if (strcmp(what, "null") == 0) shmem_long_put(NULL, NULL, 1, 1);
+  if (strcmp(what, "null-local") == 0) shmem_long_get(NULL, symmetric, 1, 0);
+  if (strcmp(what, "destroyed-team") == 0) {
+    shmem_team_t team = SHMEM_TEAM_INVALID;
+    shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, shmem_n_pes(), NULL, 0, &team);
+    shmem_team_destroy(team);
+    shmem_team_sync(team);
+  }
   if (strcmp(what, "beyond-the-heap") == 0) shmem_putmem(symmetric, &local, (size_t)1 << 50, 0);
   if (strcmp(what, "count-overflows") == 0) shmem_long_put(symmetric, &local, ((size_t)1 << 61) + 1, 0);
   if (strcmp(what, "stride-overflows") == 0) shmem_long_iput(symmetric, symmetric, (ptrdiff_t)1 << 61, 1, 2, 0);

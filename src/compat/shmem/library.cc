@@ -11,9 +11,14 @@ Library::Library(std::unique_ptr<api::Pe> own, int level) : Process(std::move(ow
   near_.team = near();
 }
 
-weft_shmem_team* Library::team(shmem_team_t handle) {
+weft_shmem_team* Library::team(const char* call, shmem_team_t handle) {
   if (handle == SHMEM_TEAM_SHARED) return &near_;
-  return handle == SHMEM_TEAM_WORLD ? &world_ : handle;
+  if (handle == SHMEM_TEAM_WORLD) return &world_;
+  if (handle == SHMEM_TEAM_INVALID) return nullptr;
+  const std::lock_guard guard(mutex_);
+  if (std::ranges::none_of(teams_, [&](const auto& t) { return t.get() == handle; }))
+    space().misuse(call, "the team has been destroyed, or was never made");
+  return handle;
 }
 
 shmem_team_t Library::keep(std::shared_ptr<api::Team> team, const shmem_team_config_t& config) {

@@ -25,8 +25,8 @@ class Library : public onesided::Process {
  public:
   Library(std::unique_ptr<api::Pe> pe, int thread_level);
 
-  // Null: SHMEM_TEAM_INVALID.
-  weft_shmem_team* team(shmem_team_t handle);
+  // Null: SHMEM_TEAM_INVALID. Ends the process where the team has been destroyed.
+  weft_shmem_team* team(const char* call, shmem_team_t handle);
   shmem_team_t keep(std::shared_ptr<api::Team> team, const shmem_team_config_t& config);
   void destroy(shmem_team_t handle);
   // PE_size PEs from PE_start on, 2^logPE_stride apart: made when first used.

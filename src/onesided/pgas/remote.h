@@ -42,6 +42,11 @@ decltype(auto) with_op(AtomicOp op, F&& f) {
 
 namespace detail {
 
+inline void check_local(const Space& space, const char* call, const void* buffer) {
+  if (buffer == nullptr) [[unlikely]]
+    space.misuse(call, "the local buffer is null");
+}
+
 template <std::size_t bytes>
 using Word = std::conditional_t<bytes == 4, std::uint32_t, std::uint64_t>;
 
@@ -94,6 +99,7 @@ inline std::span<std::byte> span_of(void* data, std::size_t bytes) { return {sta
 
 inline void put(const Space& space, const char* call, void* to, const void* from, std::size_t bytes, Rank rank) {
   std::byte* const target = space.at(call, to, static_cast<Bytes>(bytes), rank);
+  check_local(space, call, from);
   if (target != nullptr) [[likely]]
     std::memcpy(target, from, bytes);
   else
@@ -125,6 +131,7 @@ inline void put(const Space& space, const char* call, void* to, const void* from
 inline void get(const Space& space, const char* call, void* to, const void* from, std::size_t bytes, Rank rank) {
   if (bytes == 0) return;
   const std::byte* const source = space.at(call, from, static_cast<Bytes>(bytes), rank);
+  detail::check_local(space, call, to);
   const detail::Recording recording(space, Event::Kind::kGet, from, bytes, rank);
   if (source != nullptr) [[likely]]
     std::memcpy(to, source, bytes);
