@@ -220,7 +220,8 @@ Result<Asked> ask(Spec& spec) {
   spec.collective = schedule::name(collective);
   WEFT_TRY(const DataType type, parse_type(spec.type));
   spec.type = schedule::name(type);
-  WEFT_TRY(const Bytes bytes, some_bytes("--bytes", spec.bytes));
+  const bool moves = collective != Collective::kBarrier;
+  WEFT_TRY(const Bytes bytes, moves ? some_bytes("--bytes", spec.bytes) : parse_message("--bytes", spec.bytes));
   WEFT_CHECK(check_channels(spec.channels));
   WEFT_TRY(Machine machine, load_machine(spec.on, spec.calibration));
   WEFT_TRY(sim::Disturbances disturbances, break_machine(machine, spec.faults));

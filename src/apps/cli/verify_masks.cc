@@ -141,8 +141,8 @@ Result<int> verify_masks(const ScheduleSource& source, Rank ranks, const std::st
   }
   if (json_file != "-") {
     if (counterexample.empty())
-      fmt::print("proved: {} on {} of {}, {} a node, in {} classes: {}, {}, {}\n", schedule::name(collective),
-                 counted(masks, "mask"), counted(ranks, "rank"), per_node, classes.size(),
+      fmt::print("proved: {} on {} of {}, {} a node, in {}: {}, {}, {}\n", schedule::name(collective),
+                 counted(masks, "mask"), counted(ranks, "rank"), per_node, counted(classes.size(), "class"),
                  counted(algorithms, "algorithm"), counted(tally.schedules, "schedule"), counted(tally.steps, "step"));
     else
       fmt::print("counterexample: {}\n", counterexample);
