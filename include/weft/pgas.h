@@ -90,7 +90,7 @@ class World {
   class Access {
    public:
     Access(Access&&) noexcept;
-    Access& operator=(Access&&) = delete;
+    Access& operator=(Access&&) noexcept;
     ~Access();
 
    private:

@@ -87,6 +87,7 @@ struct World::Access::Recorded {
 };
 World::Access::Access(std::unique_ptr<Recorded> recorded) : recorded_(std::move(recorded)) {}
 World::Access::Access(Access&&) noexcept = default;
+World::Access& World::Access::operator=(Access&&) noexcept = default;
 World::Access::~Access() = default;
 
 namespace {

@@ -16,7 +16,8 @@ void worlds(Draws& d) {
   EXPECT_FALSE(world.allocate_array<double>(std::size_t{1} << 61));
   {
     World::Access access = world.loads(world.allocate_array<int>(8)->data(), 8, 0);
-    const World::Access moved = std::move(access);  // both end here
+    World::Access moved = std::move(access);
+    moved = world.stores(world.allocate_array<int>(8)->data(), 8, 0);  // the first one ends here
   }
   Team team = world.team();
   EXPECT_EQ(team.translate(d.one_of({-1, 1, 99}), team), -1);
@@ -85,9 +86,10 @@ std::vector<Try> tries_of_pgas() {
   return {
       {{"weft::pgas::World::threads", "weft::pgas::World::allocate", "weft::pgas::World::allocate_array",
         "weft::pgas::World::free", "weft::pgas::World::pointer", "weft::pgas::World::barrier",
-        "weft::pgas::World::Access::Access", "weft::pgas::World::Access::~Access", "weft::pgas::World::split",
-        "weft::pgas::World::team", "weft::pgas::World::rank", "weft::pgas::World::ranks", "weft::pgas::Team::translate",
-        "weft::pgas::Team::run", "weft::pgas::Team::sync", "weft::pgas::Team::set_interrupt", "weft::pgas::Team::rank",
+        "weft::pgas::World::Access::Access", "weft::pgas::World::Access::~Access",
+        "weft::pgas::World::Access::operator=", "weft::pgas::World::split", "weft::pgas::World::team",
+        "weft::pgas::World::rank", "weft::pgas::World::ranks", "weft::pgas::Team::translate", "weft::pgas::Team::run",
+        "weft::pgas::Team::sync", "weft::pgas::Team::set_interrupt", "weft::pgas::Team::rank",
         "weft::pgas::Team::ranks"},
        worlds,
        12},

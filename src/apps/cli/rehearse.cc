@@ -32,7 +32,7 @@ simulated anew:
 Dumps of PyTorch's flight recorder are calls alone: which call of which rank differs, and what communication takes:
   weft rehearse nccl_trace_rank_* --on dgx-h100
 
-Exit status: 0 nothing found, 1 findings (a mismatch, a deadlock, memory that does not fit), 2 bad input.
+Exit status: 0 nothing found, 1 something found (a mismatch, a deadlock, memory that does not fit), 2 bad input.
 )";
 
 struct Spec {

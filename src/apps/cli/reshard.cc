@@ -84,19 +84,21 @@ void print_changed(const report::ReshardReport& r, const report::ReshardReport::
 }
 
 void print(const report::ReshardReport& r) {
-  fmt::print("# {} on {} -> {} on {}{}: {} tensors, {} patterns\n", r.from, counted(r.from_ranks, "rank"), r.to,
-             r.to_ranks, r.same_ranks ? " of the same ranks" : " other ranks", r.tensors, r.patterns);
-  fmt::print("must move      {} in {} pieces between {} of ranks\n", format_bytes(r.bytes), r.pieces,
+  fmt::print("# {} on {} -> {} on {}{}: {}, {}\n", r.from, counted(r.from_ranks, "rank"), r.to, r.to_ranks,
+             r.same_ranks ? " of the same ranks" : " " + plural(r.to_ranks, "other rank"), counted(r.tensors, "tensor"),
+             counted(r.patterns, "pattern"));
+  fmt::print("must move      {} in {} between {} of ranks\n", format_bytes(r.bytes), counted(r.pieces, "piece"),
              counted(r.pairs, "pair"));
   if (r.same_ranks) fmt::print("stays          {}\n", format_bytes(r.stays));
-  if (r.unwanted > 0) fmt::print("not wanted     {} tensors of {}\n", r.unwanted, r.from);
+  if (r.unwanted > 0) fmt::print("not wanted     {} of {}\n", counted(r.unwanted, "tensor"), r.from);
   print_spread("sent", r.sent);
   print_spread("received", r.received);
   fmt::print("planned in     {:.3f} s\n", r.plan_seconds);
-  fmt::print("proved         {} moves of {} tensors, one per pattern, in {:.3f} s\n", r.proved_moves, r.proved_tensors,
-             r.prove_seconds);
+  fmt::print("proved         {} of {}, one per pattern, in {:.3f} s\n", counted(r.proved_moves, "move"),
+             counted(r.proved_tensors, "tensor"), r.prove_seconds);
   if (r.converted > 0)
-    fmt::print("converted      {} tensors by the ranks that send them; bytes are those after it\n", r.converted);
+    fmt::print("converted      {} by the ranks that send them; bytes are those after it\n",
+               counted(r.converted, "tensor"));
   if (r.here) {
     const auto& h = *r.here;
     fmt::print("run here       {:.2f} ms, {} by {}; memcpy of as much: {:.2f} ms\n", h.seconds * 1e3,
