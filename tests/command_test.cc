@@ -285,8 +285,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"explain all_to_all --on dgx-h100 --table -", "does not choose for all_to_all"},
         BadInput{"explain all_reduce --on mi300x --table -", "NVIDIA GPUs"},
         BadInput{"bench all_reduce --on dgx-h100 --tuner best", "unknown tuner 'best'"},
-        BadInput{"trace /no/such/trace.json", "/no/such/trace.json"}, BadInput{"bench all_reduce --tuner nccl", "--on"},
-        BadInput{"verify all_reduce --algo ring --ranks -3", "-3"},
+        BadInput{"trace /no/such/trace.json", "/no/such/trace.json"},
+        BadInput{"replay recorded --on dgx-h100 --fault nvswitch:0=down", "--fault nvswitch:0=down: is for traces"},
+        BadInput{"bench all_reduce --tuner nccl", "--on"}, BadInput{"verify all_reduce --algo ring --ranks -3", "-3"},
         BadInput{"verify all_reduce --algo rings", "'rings'"},
         BadInput{"verify broadcast --algo ring --ranks 4 --root 4", "--root 4"}, BadInput{"verify", "which schedule"},
         BadInput{"verify all_reduce", "--algo is missing"}, BadInput{"verify --all --ranks 17..1", "17..1"},
@@ -675,6 +676,14 @@ TEST(Command, SaysWhyLoadAndStoreCannotCrossANetwork) {
   const Answer a = weft("explain all_reduce --bytes 1M --on dgx-h100:nodes=2,net=ib-ndr --algo two_shot");
   EXPECT_EQ(a.code, 1);
   EXPECT_NE(a.out.find("NET path"), std::string::npos) << a.out;
+}
+
+TEST(Command, TransfersOverNvlinkAreNotTranslatedByTheHostsIommu) {
+  const auto said = [](const std::string& path) {
+    return weft("topo --on dgx-h100:iommu=on --path " + path + " --transfer 1M --working-set 64M").out;
+  };
+  EXPECT_EQ(said("gpu0 gpu1").find("IOTLB"), std::string::npos) << said("gpu0 gpu1");
+  EXPECT_NE(said("gpu0 nic0").find("IOTLB"), std::string::npos) << said("gpu0 nic0");
 }
 
 TEST(Command, JoinsTheTimelinesOfRanks) {

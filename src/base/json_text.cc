@@ -18,15 +18,20 @@ std::string_view reason_of(std::string_view message) {
 
 }  // namespace
 
+TextPlace place_of(std::string_view text, std::size_t at) {
+  const std::string_view before = text.substr(0, at);
+  const std::size_t line = before.rfind('\n');
+  return {1 + static_cast<std::size_t>(std::ranges::count(before, '\n')),
+          before.size() - (line == std::string_view::npos ? 0 : line + 1) + 1};
+}
+
 Result<json> parse_json(std::string_view file, std::string_view text, bool comments) {
   try {
     return json::parse(text, nullptr, true, comments);
   } catch (const json::parse_error& problem) {
     // The error names the byte behind the character that is wrong.
-    const std::string_view before = text.substr(0, std::min(problem.byte > 0 ? problem.byte - 1 : 0, text.size()));
-    const auto line = std::ranges::count(before, '\n') + 1;
-    const std::size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-    return bad_input("{}:{}:{}: no JSON: {}", file, line, before.size() - start + 1, reason_of(problem.what()));
+    const TextPlace place = place_of(text, problem.byte > 0 ? problem.byte - 1 : 0);
+    return bad_input("{}:{}:{}: no JSON: {}", file, place.line, place.column, reason_of(problem.what()));
   } catch (const json::exception& problem) {  // a number beyond all types
     return bad_input("{}: no JSON: {}", file, reason_of(problem.what()));
   }

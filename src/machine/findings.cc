@@ -34,7 +34,7 @@ std::map<DeviceId, int> nvlinks(const Topology& machine) {
 }
 
 // The first GPU with this number of links.
-DeviceId usual_gpu(const std::map<DeviceId, int>& links, int count) {
+DeviceId first_with(const std::map<DeviceId, int>& links, int count) {
   return std::ranges::find(links, count, [](const auto& entry) { return entry.second; })->first;
 }
 
@@ -54,7 +54,7 @@ void of_nvlinks(const Topology& machine, const Catalog& catalog, std::vector<std
   }
   if (usual->first > 0 || links.size() < 2) return;
   const std::string& model = machine.device(links.begin()->first).model;
-  if (machine.device(usual_gpu(links, usual->first)).model != model) return;  // nodes of two kinds
+  if (machine.device(first_with(links, usual->first)).model != model) return;  // nodes of two kinds
   const Part* part = catalog.find(model);
   if (part == nullptr || !part->facts.contains("link") || !is_nvlink_part(part->facts.at("link"))) return;
   if (model.find("PCIE") != std::string::npos) return;

@@ -87,5 +87,10 @@ TEST(Findings, AModelMustBeKnownAndMayNotContradictTheFile) {
   EXPECT_TRUE(load_machine(file.name() + ":node=dgx-h100").error().message.starts_with("node=dgx-h100: only a file"));
 }
 
+TEST(Findings, NodesOfTwoVendorsLackNoNvlink) {
+  for (const char* machine : {"dgx-h100:nodes=2,and=mi300x*2", "dgx-h100:and=mi300x*3", "mi300x:and=dgx-h100*2"})
+    EXPECT_TRUE(findings(*load_machine(machine)).empty()) << machine << ": " << findings(*load_machine(machine))[0];
+}
+
 }  // namespace
 }  // namespace weft::topology

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "api/session/session.h"
-
 #include "base/counted.h"
 
 namespace weft::session {

@@ -11,6 +11,7 @@
 #include "apps/doctor/columns.h"
 #include "apps/doctor/matrix.h"
 #include "apps/doctor/tables.h"
+#include "base/counted.h"
 #include "base/job_text.h"
 #include "base/text.h"
 #include "base/text_file.h"
@@ -94,8 +95,8 @@ Result<int> run(const CheckSpec& spec) {
   const bool judged = !tables.empty() && tables.front().refused.empty();
   const auto beside = [&](const char* what) {
     if (judged)
-      fmt::print(stderr, "weft: {}: {} judged; {} table{} of collectives beside: put {} into a file of {} own\n",
-                 spec.table, what, tables.size(), tables.size() == 1 ? "" : "s", tables.size() == 1 ? "it" : "them",
+      fmt::print(stderr, "weft: {}: {} judged; {} of collectives beside: put {} into a file of {} own\n", spec.table,
+                 what, counted(tables.size(), "table"), tables.size() == 1 ? "it" : "them",
                  tables.size() == 1 ? "its" : "their");
   };
   if (const auto pair = doctor::read_perftest(text)) {

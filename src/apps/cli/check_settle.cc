@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/cli/check_matrix.h"
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::cli {
@@ -17,7 +18,7 @@ std::string mixed_in_words(const PerfTable& table) {
   if (table.gpus.size() < 2) return "";
   std::vector<std::string> kinds;
   for (const auto& [gpu, ranks] : table.gpus)
-    kinds.push_back(fmt::format("{} rank{} on {}", ranks, ranks == 1 ? "" : "s", shown(gpu)));
+    kinds.push_back(fmt::format("{} on {}", counted(ranks, "rank"), shown(gpu)));
   return fmt::format("its ranks have different GPUs ({})", fmt::join(kinds, ", "));
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/cli/check_causes.h"
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::cli {
@@ -91,7 +92,7 @@ std::string left_out_in_words(const PerfTable& table) {
   std::vector<std::string> named;
   for (const auto& one : table.dropped)
     named.push_back(one.line > 0 ? fmt::format("line {} ({})", one.line, one.why) : one.why);
-  return fmt::format("{} row{} left out: {}{}", table.cut, table.cut == 1 ? "" : "s", fmt::join(named, ", "),
+  return fmt::format("{} left out: {}{}", counted(table.cut, "row"), fmt::join(named, ", "),
                      table.cut > named.size() ? fmt::format(" and {} more", table.cut - named.size()) : "");
 }
 
@@ -155,9 +156,8 @@ std::string wrong_in_words(const PerfTable& table) {
   for (const PerfTable::Row& row : table.rows)
     if (row.wrong > 0 && sizes++ == 0) first = &row;
   if (first == nullptr) return "";
-  return fmt::format("{} wrong element{} at {}{}", first->wrong, first->wrong == 1 ? "" : "s",
-                     format_bytes(first->bytes),
-                     sizes > 1 ? fmt::format(" and at {} more size{}", sizes - 1, sizes == 2 ? "" : "s") : "");
+  return fmt::format("{} at {}{}", counted(first->wrong, "wrong element"), format_bytes(first->bytes),
+                     sizes > 1 ? fmt::format(" and at {} more {}", sizes - 1, plural(sizes - 1, "size")) : "");
 }
 
 // The collective that is judged, and where it comes from.

@@ -100,9 +100,6 @@ nlohmann::json summary(const recorder::Timeline& timeline) {
   for (const RankTimes& t : timeline.ranks) {
     nlohmann::json waiting_for = nlohmann::json::object();
     for (const auto& [peer, time] : t.waiting_for) waiting_for[std::to_string(peer)] = time;
-    nlohmann::json links = nlohmann::json::array();
-    for (const recorder::Rail& r : t.rails)
-      links.push_back({{"interface", r.interface}, {"bits_per_second", r.speed}, {"out", r.out}, {"in", r.in}});
     const recorder::RailUse use = recorder::use_of(t.rails);
     ranks.push_back({{"job", t.job},
                      {"communicator", t.communicator},
@@ -111,7 +108,7 @@ nlohmann::json summary(const recorder::Timeline& timeline) {
                      {"in_calls_us", t.in_calls},
                      {"waiting_us", t.waiting},
                      {"waiting_for_us", waiting_for},
-                     {"links", links},
+                     {"links", t.rails},
                      {"breaks_off", t.breaks_off}});
     if (use.known) ranks.back()["links_saved_us"] = saved(use) * 1e6;
   }

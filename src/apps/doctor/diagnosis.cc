@@ -227,11 +227,10 @@ std::string damaged_in_words(const DoctorReport& report) {
   for (const auto& one : report.damaged)
     if (one.rank >= 0) ranks.insert(one.rank);
   const bool one = report.damaged.size() == 1;
-  return fmt::format(
-      "{} {}",
-      one ? "a flight recorder dump is cut or damaged"
-          : fmt::format("{} flight recorder dumps are cut or damaged", report.damaged.size()),
-      ranks.empty() ? "" : fmt::format("(rank{} {})", ranks.size() == 1 ? "" : "s", fmt::join(ranks, " ")));
+  return fmt::format("{} {}",
+                     one ? "a flight recorder dump is cut or damaged"
+                         : fmt::format("{} flight recorder dumps are cut or damaged", report.damaged.size()),
+                     ranks.empty() ? "" : fmt::format("({} {})", plural(ranks.size(), "rank"), fmt::join(ranks, " ")));
 }
 
 std::string nothing_in_words(const DoctorReport& report) {

@@ -7,7 +7,9 @@
 #include <initializer_list>
 #include <optional>
 
+#include "base/counted.h"
 #include "base/job_text.h"
+#include "base/json_text.h"
 
 namespace weft::doctor {
 namespace {
@@ -22,10 +24,8 @@ json parsed(std::string_view text) {
 }
 
 std::string place(std::string_view text, std::size_t at) {
-  const auto head = text.substr(0, at);
-  const auto line = 1 + std::ranges::count(head, '\n');
-  const auto begin = head.rfind('\n');
-  return fmt::format("line {}, column {}", line, at - (begin == std::string_view::npos ? 0 : begin + 1) + 1);
+  const TextPlace place = place_of(text, at);
+  return fmt::format("line {}, column {}", place.line, place.column);
 }
 
 // Walks over JSON: knows whether it stands in a text, and how deep.
@@ -114,8 +114,8 @@ class Salvage {
     if (bad > 0)
       out.damage = fmt::format("{}: no JSON; {} of {} entries left out", first_bad, bad, bad + list.size());
     else if (at >= text_.size())
-      out.damage = fmt::format("{}: cut off behind {} whole entr{}", place(text_, text_.size()), list.size(),
-                               list.size() == 1 ? "y" : "ies");
+      out.damage =
+          fmt::format("{}: cut off behind {}", place(text_, text_.size()), counted(list.size(), "whole entry"));
     return at + 1;
   }
 

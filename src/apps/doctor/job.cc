@@ -256,8 +256,8 @@ void Job::lagging(const std::map<int, Timeout>& ranks, bool said, const Finder& 
   for (const auto& [rank, t] : ranks)
     if (t.sequence < best->first)
       found("W01", {.file = t.said.file,
-                    .text = fmt::format("rank {} waits in call {} ({}), {} rank{} in call {}", rank, t.sequence,
-                                        t.operation, best->second, best->second == 1 ? "" : "s", best->first),
+                    .text = fmt::format("rank {} waits in call {} ({}), {} in call {}", rank, t.sequence, t.operation,
+                                        counted(best->second, "rank"), best->first),
                     .source = "pytorch",
                     .line = t.said.line,
                     .rank = rank});

@@ -9,6 +9,7 @@
 
 #include "apps/doctor/dump.h"
 #include "apps/doctor/line.h"
+#include "base/counted.h"
 #include "base/text.h"
 
 namespace weft::doctor {
@@ -149,9 +150,9 @@ std::vector<std::string> Recorder::not_known() const {
         ranks.push_back(one.rank);
     if (!ranks.empty())
       said.push_back(
-          fmt::format("group {}: others wait in call {} ({}); rank{} {} left a dump that is cut or damaged, "
+          fmt::format("group {}: others wait in call {} ({}); {} {} left a dump that is cut or damaged, "
                       "so whether {} joined the call is not known",
-                      name, waiting->first, there[0].call, ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "),
+                      name, waiting->first, there[0].call, plural(ranks.size(), "rank"), fmt::join(ranks, ", "),
                       ranks.size() == 1 ? "it" : "they"));
   }
   return said;

@@ -379,6 +379,22 @@ TEST(Compression, SendsFactorsOrTheLargestValues) {
   EXPECT_GT(power.seconds, 9 * kBytes / on.bandwidth);  // nine passes over the gradients
 }
 
+// Error feedback: what is not sent stays with the gradients, as large as they are.
+TEST(Compression, WhatIsNotSentYetTakesMemory) {
+  const Model m = model("llama3-8b");
+  Plan plan{.dp = 8, .zero = 0, .global_batch = 8, .seq = 2048};
+  const Card on = card("H100-SXM5");
+  const double plain = memory_of_stage(m, plan, on, 0).gradients;
+  for (const auto kind : {Compression::Kind::kHalf, Compression::Kind::kBf16, Compression::Kind::kFp8}) {
+    plan.compression = {kind, 0};
+    EXPECT_EQ(memory_of_stage(m, plan, on, 0).gradients, plain);
+  }
+  for (const auto kind : {Compression::Kind::kTopK, Compression::Kind::kPowerSgd}) {
+    plan.compression = {kind, 1};
+    EXPECT_NEAR(memory_of_stage(m, plan, on, 0).gradients, 2 * plain, 1);
+  }
+}
+
 TEST(Compression, WordsThatCannotBeAreRefused) {
   for (const char* text : {"powersgd", "powersgd:0", "powersgd:2.5", "topk:1", "topk:0%", "topk:101%", "zip"})
     EXPECT_FALSE(parse_compression(text)) << text;

@@ -9,7 +9,7 @@ namespace {
 
 // The team to run on; null: SHMEM_TEAM_INVALID.
 api::Team* team_of(const char* call, shmem_team_t handle) {
-  const weft_shmem_team* team = library(call).team(call, handle);
+  const weft_shmem_team* team = compat::shmem::team(call, handle);
   return team == nullptr ? nullptr : team->team.get();
 }
 

@@ -59,6 +59,9 @@ inline Library& library(const char* call) {
   return *running;
 }
 
+// Null: SHMEM_TEAM_INVALID.
+inline weft_shmem_team* team(const char* call, shmem_team_t handle) { return library(call).team(call, handle); }
+
 pgas::Compare comparison(const char* call, int cmp);
 
 // Defines pshmem_NAME, and shmem_NAME as its weak alias, so that tools can replace the latter.

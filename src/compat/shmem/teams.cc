@@ -18,7 +18,7 @@ int split(const char* call, api::Team& parent, const pgas::Group& group, const s
 }
 
 int create_context(const char* call, shmem_team_t handle, shmem_ctx_t* ctx) {
-  const weft_shmem_team* team = library(call).team(call, handle);
+  const weft_shmem_team* team = compat::shmem::team(call, handle);
   *ctx = SHMEM_CTX_INVALID;
   if (team == nullptr) return -1;
   *ctx = new weft_shmem_context{handle, team->team};
@@ -28,23 +28,23 @@ int create_context(const char* call, shmem_team_t handle, shmem_ctx_t* ctx) {
 }  // namespace
 
 WEFT_SHMEM_DEFINE(int, team_my_pe, (shmem_team_t handle)) {
-  const weft_shmem_team* team = library("shmem_team_my_pe").team("shmem_team_my_pe", handle);
+  const weft_shmem_team* team = compat::shmem::team("shmem_team_my_pe", handle);
   return team == nullptr ? -1 : team->team->rank();
 }
 WEFT_SHMEM_DEFINE(int, team_n_pes, (shmem_team_t handle)) {
-  const weft_shmem_team* team = library("shmem_team_n_pes").team("shmem_team_n_pes", handle);
+  const weft_shmem_team* team = compat::shmem::team("shmem_team_n_pes", handle);
   return team == nullptr ? -1 : team->team->ranks();
 }
 WEFT_SHMEM_DEFINE(int, team_get_config, (shmem_team_t handle, long mask, shmem_team_config_t* config)) {
-  const weft_shmem_team* team = library("shmem_team_get_config").team("shmem_team_get_config", handle);
+  const weft_shmem_team* team = compat::shmem::team("shmem_team_get_config", handle);
   if (team == nullptr) return -1;
   if ((mask & SHMEM_TEAM_NUM_CONTEXTS) != 0) *config = team->config;
   return 0;
 }
 WEFT_SHMEM_DEFINE(int, team_translate_pe, (shmem_team_t from, int pe, shmem_team_t to)) {
   constexpr const char* kCall = "shmem_team_translate_pe";
-  Library& l = library(kCall);
-  const weft_shmem_team *source = l.team(kCall, from), *destination = l.team(kCall, to);
+  const weft_shmem_team* source = compat::shmem::team(kCall, from);
+  const weft_shmem_team* destination = compat::shmem::team(kCall, to);
   if (source == nullptr || destination == nullptr) return -1;
   return compat::onesided::translate(*source->team, pe, *destination->team);
 }
@@ -57,7 +57,7 @@ WEFT_SHMEM_DEFINE(void*, team_ptr, (shmem_team_t handle, const void* dest, int p
 WEFT_SHMEM_DEFINE(int, team_split_strided,
                   (shmem_team_t parent, int start, int stride, int size, const shmem_team_config_t* config, long mask,
                    shmem_team_t* made)) {
-  const weft_shmem_team* team = library("shmem_team_split_strided").team("shmem_team_split_strided", parent);
+  const weft_shmem_team* team = compat::shmem::team("shmem_team_split_strided", parent);
   *made = SHMEM_TEAM_INVALID;
   if (team == nullptr) return -1;
   const pgas::Group group = team->team->group().part(start, stride, size);
@@ -67,7 +67,7 @@ WEFT_SHMEM_DEFINE(int, team_split_strided,
 WEFT_SHMEM_DEFINE(int, team_split_2d,
                   (shmem_team_t parent, int xrange, const shmem_team_config_t* xconfig, long xmask, shmem_team_t* xteam,
                    const shmem_team_config_t* yconfig, long ymask, shmem_team_t* yteam)) {
-  const weft_shmem_team* team = library("shmem_team_split_2d").team("shmem_team_split_2d", parent);
+  const weft_shmem_team* team = compat::shmem::team("shmem_team_split_2d", parent);
   *xteam = *yteam = SHMEM_TEAM_INVALID;
   if (team == nullptr || xrange < 1) return -1;
   const auto [x, y] = compat::onesided::row_and_column(*team->team, xrange);

@@ -16,6 +16,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/unique_fd.h"
 
@@ -151,6 +153,16 @@ bool below(const std::string& interface, const std::vector<Rail>& rails) {
 }
 
 }  // namespace
+
+void to_json(nlohmann::json& json, const Rail& rail) {
+  json = {{"interface", rail.interface}, {"bits_per_second", rail.speed}, {"out", rail.out}, {"in", rail.in}};
+}
+void from_json(const nlohmann::json& json, Rail& rail) {
+  json.at("interface").get_to(rail.interface);
+  json.at("out").get_to(rail.out);
+  json.at("in").get_to(rail.in);
+  rail.speed = std::max(0.0, json.at("bits_per_second").get<double>());
+}
 
 std::vector<Rail> rails_of(int pid) {
   std::map<std::string, Rail> by_name;

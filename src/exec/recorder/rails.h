@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -17,6 +17,10 @@ struct Rail {
   std::int64_t most() const { return std::max(out, in); }
   bool operator==(const Rail&) const = default;
 };
+
+// As timelines and their summary have it. from_json throws json::exception where a member is missing or no number.
+void to_json(nlohmann::json& json, const Rail& rail);
+void from_json(const nlohmann::json& json, Rail& rail);
 
 // By interface, in the order of their names; of all TCP connections that the process holds, those of its program
 // included. Nothing where it has none or may not be looked into.

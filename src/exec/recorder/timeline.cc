@@ -32,16 +32,6 @@ void identify(RankTimes& times, const json& arguments) {
   times.opened = arguments.value("opened_ns", std::int64_t{0});
 }
 
-std::vector<Rail> rails_in(const json& arguments) {
-  std::vector<Rail> rails;
-  for (const json& r : arguments.at("links"))
-    rails.push_back({.interface = r.at("interface"),
-                     .out = r.at("out"),
-                     .in = r.at("in"),
-                     .speed = std::max(0.0, r.at("bits_per_second").get<double>())});
-  return rails;
-}
-
 // One event a line, each with a comma at its end. Throws json::exception where one is not as it should be.
 bool read_line(std::string line, RankTimes& times, std::vector<json>& events) {
   if (line.empty() || line == "[" || line == "]") return true;
@@ -51,7 +41,7 @@ bool read_line(std::string line, RankTimes& times, std::vector<json>& events) {
   for (const char* time : {"ts", "dur"})
     if (event.contains(time) && !event.at(time).is_number()) return false;
   if (event.value("name", "") == "weft") identify(times, event.at("args"));
-  if (event.value("name", "") == "weft links") times.rails = rails_in(event.at("args"));
+  if (event.value("name", "") == "weft links") event.at("args").at("links").get_to(times.rails);
   add_up(times, event);
   events.push_back(std::move(event));
   return true;

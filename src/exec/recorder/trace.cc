@@ -127,9 +127,7 @@ Result<std::unique_ptr<Trace>> Trace::open(const TraceOptions& options, const Id
 
 void Trace::write_rails() {
   if (!over_sockets_) return;
-  nlohmann::json rails = nlohmann::json::array();
-  for (const Rail& r : with_idle(rails_of(getpid())))
-    rails.push_back({{"interface", r.interface}, {"bits_per_second", r.speed}, {"out", r.out}, {"in", r.in}});
+  const nlohmann::json rails = with_idle(rails_of(getpid()));
   const nlohmann::json event{
       {"name", "weft links"}, {"ph", "M"}, {"pid", rank_}, {"tid", 0}, {"args", {{"links", rails}}}};
   fmt::print(file_, "{},\n", event.dump());

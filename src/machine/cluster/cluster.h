@@ -52,14 +52,17 @@ struct OtherNodes {
 };
 
 // `options.nodes` copies of `node`, then those of `others`, over switches of `options.network`'s kind. NICs are spread
-// evenly over those of the node; a node without NICs gets `rails` of them. Where a spine, core or single switch would
-// need more ports than the network's switch has, it stands for a chassis of several. Ensures: leaves come before spines
-// before cores in the switches' order; with nodes == 1 and no network, a copy of `node` with the options that concern a
-// node applied. Nodes of several kinds use equally many rails: those that all have, unless `rails` says fewer. Errors
-// (bad input): several nodes without a network, unknown network or generation, more rails than NICs, more GPUs than the
-// node has, GPUs of a node whose chips pass traffic on, dims that are not the number of nodes, mnnvl for a node without
-// NVSwitch, mig for GPUs without it or with mnnvl or p2p, sharp for a network whose switches cannot sum, kinds of nodes
-// with different numbers of GPUs, or beside mnnvl.
+// evenly over those of the node; a node without NICs gets `rails` of them. Nodes of several kinds use equally many
+// rails: those that all have, unless `rails` says fewer. Where a spine, core or single switch would need more ports
+// than the network's switch has, it stands for a chassis of several.
+//
+// Ensures: leaves come before spines before cores in the switches' order; with nodes == 1, no others and no network, a
+// copy of `node` with the options that concern a node applied.
+//
+// Errors (bad input): several nodes without a network, unknown network or generation, more rails than NICs, more GPUs
+// than the node has, GPUs of a node whose chips pass traffic on, dims that are not the number of nodes, mnnvl for a
+// node without NVSwitch, mig for GPUs without it or with mnnvl or p2p, sharp for a network whose switches cannot sum,
+// kinds of nodes with different numbers of GPUs, or beside mnnvl.
 Result<Topology> build_cluster(const Catalog& catalog, const Topology& node, const ClusterOptions& options,
                                const std::vector<OtherNodes>& others = {});
 

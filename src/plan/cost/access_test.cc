@@ -116,6 +116,21 @@ TEST(Access, ACacheThatKeepsAPeersLinesServesLaterUses) {
   EXPECT_TRUE(beyond.get_wins);
 }
 
+// A V100 of the cube mesh reaches four others by a link of its own; NCCL passes on for the rest, a load does not.
+TEST(Access, LoadsDoNotGoThroughAnotherGpu) {
+  const auto view = shipped_view(topology::load_machine("dgx1-v100").value());
+  Rank near = 0, far = 0;
+  for (Rank owner = 1; owner < 8; ++owner) {
+    const auto found = advise(*view, 0, owner, {.bytes = kMiB});
+    ASSERT_TRUE(found) << found.error().message;
+    found->pointer_possible ? ++near : ++far;
+    const bool said = found->path.find("no loads through another GPU, gpu") != std::string::npos;
+    EXPECT_EQ(said, !found->pointer_possible) << found->path;
+  }
+  EXPECT_EQ(near, 4);
+  EXPECT_EQ(far, 3);
+}
+
 TEST(Access, EveryShippedNumberHasSourceAndDateAndIsPositive) {
   const auto table = nlohmann::json::parse(embedded::access_files()[0].text);
   for (const char* list : {"loads", "calls", "reads", "hops", "local"})

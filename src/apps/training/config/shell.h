@@ -9,9 +9,9 @@
 
 namespace weft::training {
 
-// What a shell script would run, as far as its text says: variables, arrays, ${NAME:-default} and its like, arithmetic,
-// if, case, loops, getopts, functions, here-documents, sourced files. Nothing is executed. What only the running script
-// knows (the environment, arguments, results of commands) stays as it is written, "$NAME".
+// A script is read for what it would run, as far as its text says: variables, arrays, ${NAME:-default} and its like,
+// arithmetic, if, case, loops, getopts, functions, here-documents, sourced files. Nothing is executed. What only the
+// running script knows (the environment, arguments, results of commands) stays as it is written, "$NAME".
 struct ShellRun {
   std::vector<std::vector<std::string>> commands;                  // each with its words, in order
   std::map<std::string, std::vector<std::string>> variables;       // at the end; an array has several words
