@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// Where a byte of a text stands, both from 1.
+// A byte has this place in a text; both numbers count from 1.
 struct TextPlace {
   std::size_t line = 1, column = 1;
 };
