@@ -84,6 +84,23 @@ TEST_P(Lifecycle, SurvivorsOfAKilledRankGoOnWithRightResults) {
   }
 }
 
+// Of few ports a survivor takes the one at which the dead rank answered; others then ask there for that rank.
+TEST(Ports, OfADeadRankThatSurvivorsTakeHoldUpNobody) {
+  constexpr auto kTimeout = 20s;
+  setenv("WEFT_PORTS", "23700-23739", 1);
+  for (const Rank victim : {1, 2, 3}) {
+    ConnectedJob job(4, {.transport = "tcp", .timeout = kTimeout},
+                     [](Communicator& c, Report& report, NoticeBoard&) { return stream_and_shrink(c, report, 3); });
+    job.await_running();
+    const auto begin = Clock::now();
+    job[victim].send(SIGKILL);
+    for (const std::string& said : job.join({victim}))
+      EXPECT_TRUE(contains(said, "of 3") || said == "running ") << said;
+    EXPECT_LT(Clock::now() - begin, kTimeout / 2) << "without rank " << victim;
+  }
+  unsetenv("WEFT_PORTS");
+}
+
 TEST_P(Lifecycle, TwoRanksThatDieOneAfterTheOtherLeaveTwoThatGoOn) {
   ConnectedJob job(4, options(),
                    [](Communicator& c, Report& report, NoticeBoard&) { return stream_and_shrink(c, report, 2); });

@@ -43,6 +43,32 @@ TcpJob::RankContext streaming(const std::string& algorithm, std::size_t elements
   };
 }
 
+// The rank that fails reports to the processes of those that it is not connected with; the network may lose that.
+TEST(TcpFailures, ARankWhoseNoticeIsLostIsAskedByThoseThatWaitForIt) {
+  const auto lost = [](Rank self, Meeting& meeting) {
+    if (self == 1) meeting.ranks[0].member_port = 1;  // nothing listens there
+  };
+  TcpJob job(
+      2, kLong,
+      [](Communicator& c, Report& report) -> std::string {
+        if (c.rank() == 1) {
+          c.abort();
+          report.say("aborted");
+          pause();
+        }
+        std::int32_t in = 0;
+        const Status s = c.receive(std::span(&in, 1), 1);
+        return s ? "ok" : text_of(s.error());
+      },
+      lost);
+  job[1].await_word();
+  const auto begin = Clock::now();
+  const Outcome outcome = job[0].join();
+  EXPECT_TRUE(contains(outcome.said, code_of(Code::kAborted))) << outcome.said;
+  EXPECT_TRUE(contains(outcome.said, "rank 1")) << outcome.said;
+  EXPECT_LT(Clock::now() - begin, kLong / 3);
+}
+
 class TcpFailure : public testing::TestWithParam<const char*> {};
 
 TEST_P(TcpFailure, AKilledRankIsNamedByEverySurvivorLongBeforeTheTimeout) {

@@ -89,9 +89,18 @@ class Common : public session::Groups {
   }
 
  protected:
-  Result<UniqueFd> listen_on(const net::bootstrap::Record& own) const {
+  // At no port of `others`, unless no other is left: what connects to a rank that has died would wait there in vain.
+  Result<UniqueFd> listen_on(const net::bootstrap::Record& own, std::span<const net::bootstrap::Record> others) const {
     WEFT_TRY(const auto ports, net::bootstrap::ports_of(origin_->settings));
-    return net::link::listen_on_rails(own.all_rails(), ports);
+    for (std::vector<UniqueFd> unfit;;) {
+      auto listener = net::link::listen_on_rails(own.all_rails(), ports);
+      if (!listener && !unfit.empty()) return std::move(unfit.front());
+      if (!listener) return listener;
+      const auto port = net::link::local_address(listener->get()).port;
+      const auto listens = [&](const auto& r) { return r.data.port == port || r.member_port == port; };
+      if (std::none_of(others.begin(), others.end(), listens)) return listener;
+      unfit.push_back(std::move(*listener));
+    }
   }
 
   std::shared_ptr<const Origin> origin_;
@@ -266,7 +275,7 @@ class MetGroups final : public Common {
       own.data.port = 0;
       own.aggregation_port = 0;
       if (!next_listener_.open()) {
-        WEFT_TRY(next_listener_, listen_on(own));
+        WEFT_TRY(next_listener_, listen_on(own, before().ranks));
       }
       own.data.port = net::link::local_address(next_listener_.get()).port;
       const auto bytes = std::as_bytes(std::span(&own, 1));

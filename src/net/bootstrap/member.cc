@@ -46,7 +46,8 @@ Digest tag_of(const Key& key) {
 }  // namespace
 
 struct Member::Shared {
-  explicit Shared(MemberIdentity i) : identity(std::move(i)), tag(tag_of(identity.key)) {}
+  explicit Shared(MemberIdentity i)
+      : identity(std::move(i)), tag(tag_of(identity.key)), gone(identity.addresses.size()) {}
 
   const MemberIdentity identity;
   const Digest tag;
@@ -58,6 +59,9 @@ struct Member::Shared {
   };
   std::map<std::uint32_t, Instance> instances;
   bool left = false;
+  // By rank: it has ended or left, for good. Kept, as another process may get the port at which it answered: what
+  // connects there then waits in vain.
+  std::vector<bool> gone;
   std::vector<std::uint32_t> withdrawn;  // groups
   std::optional<Broken> broken;
   std::atomic<bool> is_broken = false;  // also without the mutex
@@ -72,6 +76,11 @@ struct Member::Shared {
     is_broken.store(true, std::memory_order_release);
   }
   Message reply(const Message& request);
+  Octets promise_of(const Instance& instance, MessageHead& head) const;
+  void note_gone(Rank r) {
+    const std::lock_guard guard(mutex);
+    gone[static_cast<std::size_t>(r)] = true;
+  }
   void note_outcome(std::uint32_t instance, const Value& outcome) {
     const std::lock_guard guard(mutex);
     if (Instance& i = instances[instance]; !i.acceptor.decided) i.acceptor.decide(outcome);
@@ -86,6 +95,22 @@ struct Member::Shared {
     return found != instances.end() && found->second.acceptor.decided ? found->second.acceptor.value : nullptr;
   }
 };
+
+// The payload, the ranks that have gone, and the value that is accepted.
+Octets Member::Shared::promise_of(const Instance& instance, MessageHead& head) const {
+  const Acceptor<Value>& acceptor = instance.acceptor;
+  Octets body = instance.payload;
+  head.accepted = acceptor.accepted;
+  head.payload_length = static_cast<std::uint32_t>(body.size());
+  for (Rank r = 0; r < identity.ranks(); ++r) {
+    if (!gone[static_cast<std::size_t>(r)]) continue;
+    ++head.gone;
+    const auto* const at = reinterpret_cast<const std::uint8_t*>(&r);
+    body.insert(body.end(), at, at + sizeof r);
+  }
+  if (acceptor.accepted.attempt > 0) body.insert(body.end(), acceptor.value->begin(), acceptor.value->end());
+  return body;
+}
 
 // What a rank answers, whether or not it is inside a call: who has decided answers everything with the decision.
 Message Member::Shared::reply(const Message& request) {
@@ -135,13 +160,7 @@ Message Member::Shared::reply(const Message& request) {
   out.head.status = found->second.coordinates ? MessageStatus::kCoordinates : MessageStatus::kCalled;
   if (asked.kind == MessageKind::kPrepare) {
     out.head.status = acceptor.promise(asked.ballot) ? MessageStatus::kPromised : MessageStatus::kRefused;
-    if (out.head.status == MessageStatus::kPromised) {
-      out.head.accepted = acceptor.accepted;
-      out.body = found->second.payload;
-      out.head.payload_length = static_cast<std::uint32_t>(out.body.size());
-      if (acceptor.accepted.attempt > 0)
-        out.body.insert(out.body.end(), acceptor.value->begin(), acceptor.value->end());
-    }
+    if (out.head.status == MessageStatus::kPromised) out.body = promise_of(found->second, out.head);
   } else if (asked.kind == MessageKind::kAccept) {
     const bool accepted = acceptor.accept(asked.ballot, std::make_shared<const Octets>(request.body));
     out.head.status = accepted ? MessageStatus::kAccepted : MessageStatus::kRefused;
@@ -280,7 +299,10 @@ Member::State Member::state_of(Rank rank, milliseconds limit, std::uint32_t grou
   const auto answers =
       exchange(self.key, question, {&self.addresses[static_cast<std::size_t>(rank)], 1}, {&rank, 1}, limit);
   State state;
-  if (answers[0].outcome == Answer::Outcome::kRefused) state.fate = Fate::kEnded;
+  if (answers[0].outcome == Answer::Outcome::kRefused) {
+    state.fate = Fate::kEnded;
+    shared_->note_gone(rank);
+  }
   if (answers[0].outcome != Answer::Outcome::kAnswered) return state;
   const MessageHead& head = answers[0].reply.head;
   state.fate = head.status == MessageStatus::kLeft ? Fate::kLeft : Fate::kAlive;
@@ -296,15 +318,18 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
                                         const std::function<bool()>& stops) {
   Shared& shared = *shared_;
   const MemberIdentity& self = shared.identity;
+  std::vector<bool> gone;
   {
     const std::lock_guard guard(shared.mutex);
     Shared::Instance& mine = shared.instances[instance];
     if (!mine.acceptor.called) mine.payload = payload;
     mine.acceptor.called = true;
+    gone = shared.gone;
   }
-  Search search(self, shared.tag, instance, timeout, has_ended);
+  Search search(self, shared.tag, instance, timeout, has_ended, std::move(gone));
   search.own = [&](const Message& request) { return shared.reply(request); };
   search.outcome = [&] { return shared.outcome(instance); };
+  search.note_gone = [&](Rank r) { shared.note_gone(r); };
   search.note_outcome = [&](const Value& value) { shared.note_outcome(instance, value); };
   search.say_coordinates = [&](bool on) {
     const std::lock_guard guard(shared.mutex);
@@ -332,6 +357,8 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
   auto decision = decode(*value);
   if (!decision || !of_these_ranks(*decision, self.ranks()))
     return failure(Code::kInternal, Blame::kCommunicator, "rank {}: a decision is damaged", self.rank);
+  for (const Rank r : decision->ended)
+    if (r != self.rank) shared.note_gone(r);
   std::vector<Rank> members;
   for (const Part& part : decision->parts) members.push_back(part.rank);
   if (std::find(members.begin(), members.end(), self.rank) == members.end())

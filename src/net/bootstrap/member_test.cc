@@ -112,6 +112,30 @@ TEST(Member, AMemberThatHasLeftIsNotWaitedFor) {
   }
 }
 
+// Ports of processes that have ended are soon others': whoever asks there gets no answer, and no refusal either.
+TEST(Member, ARankThatHasEndedIsNotWaitedForWhereItsPortHasGoneToAnother) {
+  constexpr auto kLong = 20s;
+  Key key;
+  fill_random(key);
+  Address here = loopback(), port = loopback();
+  here.port = member_port(here).value();
+  port = local_address(listen_on(loopback()).value().get());  // nothing listens there any more
+  std::vector<std::shared_ptr<Member>> all;
+  for (const Rank r : {0, 1})
+    all.push_back(Member::join({.key = key, .addresses = {here, here, port}, .arbiter = {}, .rank = r}));
+  ASSERT_EQ(all[1]->state_of(2, 5s).fate, Member::Fate::kEnded);
+  const UniqueFd another = listen_on(port).value();
+  const auto begin = std::chrono::steady_clock::now();
+  for (const std::uint32_t instance : {0U, 1U}) {
+    for (const auto& r : decide(all, {0, 1}, kLong, instance)) {
+      ASSERT_TRUE(r) << r.error().message;
+      EXPECT_EQ(ranks_of(*r), (std::vector<Rank>{0, 1}));
+      EXPECT_EQ(r->ended, std::vector<Rank>{2});
+    }
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kLong / 2);
+}
+
 TEST(Member, InstancesAreDecidedApart) {
   const auto all = members(3);
   for (std::uint32_t instance = 1; instance < 100; ++instance)

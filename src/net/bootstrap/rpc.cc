@@ -24,7 +24,9 @@ std::span<const std::uint8_t> octets(const MessageHead& head) {
 Octets packed(const Key& key, const Message& m) {
   MessageHead head = m.head;
   head.length = static_cast<std::uint32_t>(m.body.size());
-  Octets out(octets(head).begin(), octets(head).end());
+  Octets out;
+  out.reserve(sizeof head + m.body.size() + sizeof(Digest));
+  out.insert(out.end(), octets(head).begin(), octets(head).end());
   out.insert(out.end(), m.body.begin(), m.body.end());
   const Digest own = mac(key, {out});
   out.insert(out.end(), own.begin(), own.end());
@@ -143,12 +145,12 @@ std::vector<Answer> exchange(const Key& key, const Message& request, std::span<c
     watched.clear();
     for (const Asked& a : under_way)
       watched.push_back({a.fd.get(), static_cast<short>(a.out.sent < a.out.bytes.size() ? POLLOUT : POLLIN), 0});
-    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) break;
+    const auto left = std::max(std::chrono::ceil<milliseconds>(deadline - Clock::now()), milliseconds(0));
     if (poll(watched.data(), watched.size(), static_cast<int>(left.count())) < 0 && errno != EINTR) break;
     for (std::size_t i = 0; i < watched.size(); ++i)
       if (watched[i].revents != 0 && !advance(under_way[i], key, answers[under_way[i].index])) under_way[i].fd.reset();
     std::erase_if(under_way, [](const Asked& a) { return !a.fd.open(); });
+    if (left.count() == 0) under_way.clear();
     if (reserved.owns_lock() && under_way.empty()) reserve().refill();
   }
   under_way.clear();

@@ -31,7 +31,7 @@ enum class MessageStatus : std::uint16_t {
 };
 
 struct MessageHead {
-  std::uint32_t magic = 0x34626d77;  // changes with the format
+  std::uint32_t magic = 0x35626d77;  // changes with the format
   MessageKind kind = MessageKind::kAsk;
   MessageStatus status = MessageStatus::kAlive;  // of replies
   std::int32_t from = -1, to = -1;
@@ -42,11 +42,12 @@ struct MessageHead {
   std::int32_t finder = -1;          // of that
   std::uint32_t clash[3] = {};       // Member::Clash
   std::uint32_t payload_length = 0;  // of a promise: the first bytes of its body
+  std::uint32_t gone = 0;            // of a promise: ranks that follow in its body
   std::uint32_t length = 0;          // of the body
   Digest tag{};                      // names the communicator, without being its key
   Nonce nonce{};                     // of a request; its reply repeats it
 };
-static_assert(sizeof(MessageHead) == 132);
+static_assert(sizeof(MessageHead) == 136);
 
 struct Message {
   MessageHead head;
@@ -61,7 +62,8 @@ struct Answer {
   Message reply;
 };
 
-// Sends the request to all of these at the same time, each with its own `to`, and waits up to `limit`.
+// Sends the request to all of these at the same time, each with its own `to`, and waits up to `limit`. A process that
+// can be connected with at once gets the request, even if this thread does not run before the limit is over.
 std::vector<Answer> exchange(const Key& key, const Message& request, std::span<const Address> at,
                              std::span<const Rank> to, std::chrono::milliseconds limit);
 

@@ -1,6 +1,8 @@
 #include "net/bootstrap/search.h"
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 #include <thread>
 
 #include "net/bootstrap/arbiter.h"
@@ -18,14 +20,14 @@ constexpr milliseconds kFirstPause{1}, kLongestPause{20};
 }  // namespace
 
 Search::Search(const MemberIdentity& self, const Digest& tag, std::uint32_t instance, milliseconds timeout,
-               const std::function<bool(Rank)>& has_ended)
+               const std::function<bool(Rank)>& has_ended, std::vector<bool> gone)
     : self_(self),
       tag_(tag),
       instance_(instance),
       timeout_(timeout),
       has_ended_(has_ended),
       begin_(Clock::now()),
-      gone_(self.addresses.size()),
+      gone_(std::move(gone)),
       promised_(self.addresses.size()) {}
 
 Search::Value Search::run() {
@@ -68,10 +70,10 @@ std::vector<Answer> Search::ask(const std::vector<Rank>& to, const Message& mess
                               [](const Answer& a) { return a.outcome == Answer::Outcome::kUnasked; });
   for (std::size_t i = 0; i < to.size(); ++i) {
     const Answer& a = answers[i];
-    if (a.outcome == Answer::Outcome::kRefused || (has_ended_ && has_ended_(to[i]))) gone_[index(to[i])] = true;
+    if (a.outcome == Answer::Outcome::kRefused || (has_ended_ && has_ended_(to[i]))) has_gone(to[i]);
     if (a.outcome != Answer::Outcome::kAnswered) continue;
     const MessageStatus status = a.reply.head.status;
-    if (status == MessageStatus::kLeft) gone_[index(to[i])] = true;
+    if (status == MessageStatus::kLeft) has_gone(to[i]);
     if (status == MessageStatus::kDecided && !a.reply.body.empty())
       note_outcome(std::make_shared<const Octets>(a.reply.body));
     if (status == MessageStatus::kRefused) outbid(a.reply.head.ballot);
@@ -175,7 +177,7 @@ bool Search::prepare() {
   }
   std::vector<Rank> to;
   for (Rank r = 0; r < self_.ranks(); ++r) {
-    if (has_ended_ && r != self_.rank && has_ended_(r)) gone_[index(r)] = true;
+    if (has_ended_ && r != self_.rank && has_ended_(r)) has_gone(r);
     if (r != self_.rank && !gone_[index(r)] && !promised_[index(r)]) to.push_back(r);
   }
   const auto answers = ask(to, prepare);
@@ -189,12 +191,28 @@ bool Search::prepare() {
   return complete() || waited_enough();
 }
 
+void Search::has_gone(Rank r) {
+  if (!gone_[index(r)]) note_gone(r);
+  gone_[index(r)] = true;
+}
+
 Octets Search::take_promise(const Message& promise) {
-  const auto middle = promise.body.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
-                                                 promise.head.payload_length, promise.body.size()));
+  std::span<const std::uint8_t> left(promise.body);
+  const auto take = [&left](std::size_t bytes) {
+    const auto taken = left.first(std::min(bytes, left.size()));
+    left = left.subspan(taken.size());
+    return taken;
+  };
+  const auto payload = take(promise.head.payload_length);
+  const auto gone = take(std::size_t{promise.head.gone} * sizeof(Rank));
+  for (std::size_t at = 0; at + sizeof(Rank) <= gone.size(); at += sizeof(Rank)) {
+    Rank r = -1;
+    std::memcpy(&r, gone.data() + at, sizeof r);
+    if (r >= 0 && r < self_.ranks() && r != self_.rank && !promised_[index(r)]) has_gone(r);
+  }
   if (promise.head.accepted.attempt > 0)
-    bound_.add(promise.head.accepted, std::make_shared<const Octets>(middle, promise.body.end()));
-  return {promise.body.begin(), middle};
+    bound_.add(promise.head.accepted, std::make_shared<const Octets>(left.begin(), left.end()));
+  return {payload.begin(), payload.end()};
 }
 
 bool Search::complete() const {

@@ -19,16 +19,18 @@ class Search {
   using Clock = std::chrono::steady_clock;
   using Value = std::shared_ptr<const Octets>;
 
-  // `timeout`: how long ranks are waited for; see Member::decide for `has_ended`.
+  // `timeout`: how long ranks are waited for; see Member::decide for `has_ended`. `gone`: by rank, those that are known
+  // to have ended or left.
   Search(const MemberIdentity& self, const Digest& tag, std::uint32_t instance, std::chrono::milliseconds timeout,
-         const std::function<bool(Rank)>& has_ended);
+         const std::function<bool(Rank)>& has_ended, std::vector<bool> gone);
 
   // The answers of this rank's own acceptor; the decision, once it is known; how to keep one, and whether this rank
-  // coordinates.
+  // coordinates; how to keep that a rank has ended or left.
   std::function<Message(const Message&)> own;
   std::function<Value()> outcome;
   std::function<void(const Value&)> note_outcome;
   std::function<void(bool)> say_coordinates;
+  std::function<void(Rank)> note_gone;
   std::function<bool()> stops;  // gives up; empty: never
 
   // Null: no quorum, or stopped().
@@ -60,7 +62,9 @@ class Search {
   void coordinate();
   // True: all that live have promised, or enough time has passed.
   bool prepare();
+  // Its payload. Of whom it says that they have gone nobody waits any more.
   Octets take_promise(const Message& promise);
+  void has_gone(Rank rank);
   bool complete() const;
   Member::Decision proposal() const;
   void ask_arbiter();

@@ -29,18 +29,32 @@ fabric::Cause Endpoint::fate_in_parent(Rank r) {
   return fabric::Cause::kLeft;
 }
 
-bool Endpoint::stays_away(Rank r) {
-  constexpr std::chrono::milliseconds kFirst{50}, kMost{1000};
-  if (!meeting_.parent || r == rank_ || r >= ranks()) return false;
+// False at first: what is asked about may still come by itself.
+bool Endpoint::Pace::is_due(std::chrono::milliseconds first) {
+  constexpr int kSlowest = 20;  // times `first`
   const auto now = Clock::now();
+  if (now < asked + pause) return false;
+  const bool waits = pause.count() == 0;
+  asked = now;
+  pause = std::clamp(2 * pause, first, kSlowest * first);
+  return !waits;
+}
+
+void Endpoint::ask_unconnected(Rank r) {
+  if (!meeting_.member || r == rank_ || r >= ranks()) return;
+  {
+    const auto guard = hub_->guard();
+    if (is_attached(r) || !end(r).empty() || !peer(r).news.is_due(std::chrono::milliseconds(100))) return;
+  }
+  if (const auto state = meeting_.member->state_of(r, kAnswerTime); state.broken) note_broken(*state.broken);
+}
+
+bool Endpoint::stays_away(Rank r) {
+  if (!meeting_.parent || r == rank_ || r >= ranks()) return false;
   {
     const auto guard = hub_->guard();
     Peer& p = peer(r);
-    if (p.here || p.stays_away || now < p.absence_asked + p.absence_pace) return p.stays_away;
-    const bool first = p.absence_pace.count() == 0;
-    p.absence_asked = now;
-    p.absence_pace = std::clamp(2 * p.absence_pace, kFirst, kMost);
-    if (first) return false;
+    if (p.here || p.stays_away || !p.absence.is_due(std::chrono::milliseconds(50))) return p.stays_away;
   }
   const Rank there = meeting_.in_parent[static_cast<std::size_t>(r)];
   const auto state = meeting_.parent->state_of(there, kAnswerTime, places_.numbers[static_cast<std::size_t>(r)]);

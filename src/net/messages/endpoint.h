@@ -135,6 +135,9 @@ class Endpoint final : public Hub::User {
   // Of a group that was split from a communicator: whether a peer of which nothing has come will never come to it, as
   // the split has failed there. Asks its process now and then; see end_of() and failure() afterwards.
   bool stays_away(Rank peer);
+  // Whether the communicator is broken, of a peer without a connection: asks its process now and then, as the notice of
+  // a rank that has failed may be lost. See failure() afterwards.
+  void ask_unconnected(Rank peer);
   // See exec::Executor. Thread: any.
   void say_why(const std::string& words);
   // Tells all ranks that the communicator is broken: those that are connected, and the processes of the others.
@@ -163,6 +166,12 @@ class Endpoint final : public Hub::User {
   void forget(Rank peer, const Frame& frame) override;
 
  private:
+  // Between questions to a process, each later than the one before.
+  struct Pace {
+    Clock::time_point asked{};
+    std::chrono::milliseconds pause{0};
+    bool is_due(std::chrono::milliseconds first);
+  };
   struct Peer {
     std::vector<Stream> streams{kStreams};
     bool owes_credit = false;
@@ -182,8 +191,7 @@ class Endpoint final : public Hub::User {
     std::uint64_t past = 0, past_weight = 0;  // its latest call that it said is behind this rank's; what it had sent
     std::optional<std::uint64_t> farewell;    // it has left; the weight of what it sent before
     bool here = false, stays_away = false;    // a frame has come; none ever will
-    Clock::time_point absence_asked{};
-    std::chrono::milliseconds absence_pace{0};
+    Pace absence, news;                       // of questions to its process
   };
 
   // What comes from now on goes nowhere but into blocks: callers' memory is theirs again.

@@ -57,8 +57,11 @@ Status WaitPolicy::examine(Clock::time_point now, const WaitingFor& waiting_for)
   }
   if (awaited.empty() && !endpoint_.waits_beside()) return {};
   endpoint_.say_awaited(awaited, lately());
-  for (const Rank peer : awaited)
-    if (endpoint_.stays_away(peer) && endpoint_.failure()) return examine(now, waiting_for);
+  for (const Rank peer : awaited) {
+    endpoint_.ask_unconnected(peer);
+    (void)endpoint_.stays_away(peer);
+    if (endpoint_.failure()) return examine(now, waiting_for);
+  }
   for (const Rank peer : awaited) {
     const std::string end = endpoint_.end_of(peer);
     if (end.empty()) continue;
