@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "net/link/bytes.h"
@@ -24,12 +25,11 @@ std::span<const std::uint8_t> octets(const MessageHead& head) {
 Octets packed(const Key& key, const Message& m) {
   MessageHead head = m.head;
   head.length = static_cast<std::uint32_t>(m.body.size());
-  Octets out;
-  out.reserve(sizeof head + m.body.size() + sizeof(Digest));
-  out.insert(out.end(), octets(head).begin(), octets(head).end());
-  out.insert(out.end(), m.body.begin(), m.body.end());
-  const Digest own = mac(key, {out});
-  out.insert(out.end(), own.begin(), own.end());
+  const Digest own = mac(key, {octets(head), m.body});
+  Octets out(sizeof head + m.body.size() + sizeof own);
+  std::uint8_t* const end =
+      std::copy(m.body.begin(), m.body.end(), std::copy_n(octets(head).data(), sizeof head, out.data()));
+  std::copy(own.begin(), own.end(), end);
   return out;
 }
 
