@@ -13,7 +13,7 @@
 namespace weft::tests {
 
 struct NoticeBoard::Notices {
-  std::atomic<int> posted[kPlaces];
+  std::atomic<int> posted[kPlaces], gathered;
   UniqueId ids[kPlaces];
   Rank ranks[kPlaces];
 };
@@ -37,6 +37,11 @@ UniqueId NoticeBoard::await(int place) const {
   return notices_->ids[place];
 }
 
+void NoticeBoard::gather(Rank ranks) {
+  notices_->gathered.fetch_add(1, std::memory_order_acq_rel);
+  while (notices_->gathered.load(std::memory_order_acquire) < ranks) usleep(200);
+}
+
 Rank NoticeBoard::ranks(int place) const { return notices_->ranks[place]; }
 
 ConnectedJob::ConnectedJob(Rank ranks, const ConnectOptions& options, const RankContext& context) {
@@ -52,6 +57,7 @@ ConnectedJob::ConnectedJob(Rank ranks, const ConnectOptions& options, const Rank
       ConnectOptions own = options;
       if (!own.node.empty()) own.node += std::to_string(r / 2);
       auto comm = Communicator::connect(board_.await(0), r, ranks, own);
+      board_.gather(ranks);
       report.say(comm ? context(*comm, report, board_) : comm.error().message);
     });
 }

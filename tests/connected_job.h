@@ -22,13 +22,16 @@ class NoticeBoard {
   void post(int place, const UniqueId& id, Rank ranks = 0);
   Rank ranks(int place) const;      // after await
   UniqueId await(int place) const;  // waits until it has been posted
+  // Waits until so many have come here, this one included. Once.
+  void gather(Rank ranks);
 
  private:
   struct Notices;
   Notices* notices_;
 };
 
-// Ranks as forked processes that meet through the public interface. Place 0 of the board is how they meet; bodies may
+// Ranks as forked processes that meet through the public interface; all have met before a body begins, so that none
+// reads in connect() of what another does. Place 0 of the board is how they meet; bodies may
 // use the others.
 class ConnectedJob {
  public:

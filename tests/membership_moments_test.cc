@@ -2,6 +2,7 @@
 // they have shrunk at once, that die during a split, that say why they abort, that are waited for through others.
 
 #include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <thread>
@@ -167,6 +168,39 @@ TEST_P(Membership, ADeathDuringASplitIsNamedByAllSurvivorsLongBeforeTheTimeout) 
     const auto said = job.join({3});
     for (const std::size_t r : {0, 1, 2}) EXPECT_EQ(said[r], "named") << "after " << after_us << " us, rank " << r;
   }
+}
+
+volatile sig_atomic_t pauses = 0;
+
+void pause_shortly(int) {
+  if (pauses == 0) return;
+  usleep(3000);
+  constexpr itimerval kSoon{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 70}};
+  setitimer(ITIMER_REAL, &kSoon, nullptr);
+}
+
+// Rank 1 runs for some microseconds at a time: the notice of rank 0 comes before rank 1 has opened the group.
+TEST_P(Membership, AnAbortOfAGroupIsReadByARankThatIsStillOpeningIt) {
+  ConnectedJob job(2, options(20s), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+    signal(SIGALRM, pause_shortly);
+    std::vector<Communicator> groups;  // kept: a rank that drops its own is noticed by that
+    for (int i = 0; i < 12; ++i) {
+      if (!c.barrier()) return "no barrier";
+      pauses = c.rank();
+      raise(SIGALRM);
+      auto group = c.split(0);
+      pauses = 0;
+      if (!group) return group.error().message;
+      if (c.rank() == 0) group->abort();
+      const auto begin = Clock::now();
+      const Status s = group->barrier();
+      if (s || s.error().code != Code::kAborted) return text_of(s);
+      if (Clock::now() - begin > 5s) return fmt::format("split {} took too long", i);
+      groups.push_back(std::move(*group));
+    }
+    return c.barrier() ? "" : "no barrier";
+  });
+  for (const std::string& said : job.join()) EXPECT_EQ(said, "");
 }
 
 }  // namespace

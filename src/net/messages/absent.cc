@@ -40,11 +40,12 @@ bool Endpoint::Pace::is_due(std::chrono::milliseconds first) {
   return !waits;
 }
 
-void Endpoint::ask_unconnected(Rank r) {
+// A peer that has sent something knows this rank by a connection, and notifies it there.
+void Endpoint::ask_silent(Rank r) {
   if (!meeting_.member || r == rank_ || r >= ranks()) return;
   {
     const auto guard = hub_->guard();
-    if (is_attached(r) || !end(r).empty() || !peer(r).news.is_due(std::chrono::milliseconds(100))) return;
+    if (peer(r).here || !end(r).empty() || !peer(r).news.is_due(std::chrono::milliseconds(100))) return;
   }
   if (const auto state = meeting_.member->state_of(r, kAnswerTime); state.broken) note_broken(*state.broken);
 }

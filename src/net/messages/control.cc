@@ -65,6 +65,7 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
       return;
     }
     case FrameKind::kQuery:
+      if (by_) return tell_broken(r, *by_);  // it may have opened this communicator after the notice
       p.asks = true;
       if (differs(f)) {
         mismatched_ = r;

@@ -135,9 +135,10 @@ class Endpoint final : public Hub::User {
   // Of a group that was split from a communicator: whether a peer of which nothing has come will never come to it, as
   // the split has failed there. Asks its process now and then; see end_of() and failure() afterwards.
   bool stays_away(Rank peer);
-  // Whether the communicator is broken, of a peer without a connection: asks its process now and then, as the notice of
-  // a rank that has failed may be lost. See failure() afterwards.
-  void ask_unconnected(Rank peer);
+  // Whether the communicator is broken, of a peer of which nothing has come: asks its process now and then, as the
+  // notice of a rank that has failed may be lost, or have come before this communicator was opened. See failure()
+  // afterwards.
+  void ask_silent(Rank peer);
   // See exec::Executor. Thread: any.
   void say_why(const std::string& words);
   // Tells all ranks that the communicator is broken: those that are connected, and the processes of the others.

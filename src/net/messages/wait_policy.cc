@@ -58,7 +58,7 @@ Status WaitPolicy::examine(Clock::time_point now, const WaitingFor& waiting_for)
   if (awaited.empty() && !endpoint_.waits_beside()) return {};
   endpoint_.say_awaited(awaited, lately());
   for (const Rank peer : awaited) {
-    endpoint_.ask_unconnected(peer);
+    endpoint_.ask_silent(peer);
     (void)endpoint_.stays_away(peer);
     if (endpoint_.failure()) return examine(now, waiting_for);
   }
