@@ -31,8 +31,8 @@ class NoticeBoard {
 };
 
 // Ranks as forked processes that meet through the public interface; all have met before a body begins, so that none
-// reads in connect() of what another does. Place 0 of the board is how they meet; bodies may
-// use the others.
+// reads in connect() of what another does (over UCX they may not have). Place 0 of the board is how they meet; bodies
+// may use the others.
 class ConnectedJob {
  public:
   using RankContext = std::function<std::string(Communicator&, Report&, NoticeBoard&)>;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/connected_job.h"
+#include "tests/disagreement/windows.h"
 #include "tests/jumping_clock.h"
 #include "tests/scarce_memory.h"
 #include "tests/small_shared_memory.h"
@@ -78,7 +79,9 @@ struct Group {
 // One rank's way through the program. All ranks draw the same.
 class Way {
  public:
-  Way(std::uint64_t seed, Plan plan, Communicator& job) : random_(seed * 2 + 1), plan_(plan), self_(job.rank()) {
+  // `by_network`: the job's ranks are told to use TCP.
+  Way(std::uint64_t seed, Plan plan, Communicator& job, bool by_network)
+      : random_(seed * 2 + 1), plan_(plan), self_(job.rank()), by_network_(by_network) {
     Group all{.own = std::move(job)};
     all.members.resize(static_cast<std::size_t>(plan.ranks));
     std::iota(all.members.begin(), all.members.end(), 0);
@@ -213,6 +216,14 @@ class Way {
     }
   }
 
+  // A World ends its processes where one of its ranks dies: of groups that the victim was never in.
+  void windows(Group& g, std::size_t count) {
+    if (!g.own || g.failed || plan_.lacks() || plan_.memory >= 0 || g.has(plan_.victim)) return;
+    const auto salt = static_cast<std::uint64_t>(step_) * 64 + static_cast<std::uint64_t>(g.members.front());
+    const std::string wrong = use_windows(*g.own, by_network_, count % 5000 + 1, salt);
+    if (!wrong.empty()) complain(g, "windows", wrong);
+  }
+
   // The members read each other's memory by agents, whose metadata goes round in the group.
   void transfer(Group& g, std::size_t count, bool by_network) {
     if (!g.own || g.members.size() == 1 || plan_.lacks()) return;
@@ -265,7 +276,7 @@ class Way {
     thread.join();
     if (wrong_.empty()) wrong_ = beside.wrong_;
   }
-  Way(const Way& o, int) : random_(1), plan_(o.plan_), self_(o.self_), step_(o.step_) {}
+  Way(const Way& o, int) : random_(1), plan_(o.plan_), self_(o.self_), by_network_(o.by_network_), step_(o.step_) {}
 
   void split(Group& g) {
     const std::uint64_t colors = 1 + below(2);
@@ -348,7 +359,7 @@ class Way {
       if (const std::uint64_t kind = below(4); r == self_) kinds = kind;
     switch (below(12)) {
       case 11:
-        return transfer(g, count, root % 2 == 0);
+        return count % 3 == 0 ? windows(g, count) : transfer(g, count, root % 2 == 0);
       case 0:
         return broadcast(g, count, root);
       case 1:
@@ -381,6 +392,7 @@ class Way {
   Random random_;
   Plan plan_;
   Rank self_;
+  bool by_network_;
   std::vector<Group> groups_;
   int step_ = 0;
   std::string wrong_;
@@ -399,7 +411,7 @@ Verdict live_tree(std::uint64_t seed, Over over) {
   std::optional<tests::SmallSharedMemory> small;
   if (plan.shared_memory >= 0) small.emplace(plan.shared_memory);
   tests::ConnectedJob job(plan.ranks, options, [&](Communicator& c, tests::Report&, tests::NoticeBoard&) {
-    return Way(seed, plan, c).go();
+    return Way(seed, plan, c, over == Over::kTcp).go();
   });
   Verdict verdict{.said = job.join(plan.victim < 0 ? std::vector<Rank>{} : std::vector{plan.victim})};
   for (std::size_t r = 0; r < verdict.said.size(); ++r)
