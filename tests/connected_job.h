@@ -22,7 +22,7 @@ class NoticeBoard {
   void post(int place, const UniqueId& id, Rank ranks = 0);
   Rank ranks(int place) const;      // after await
   UniqueId await(int place) const;  // waits until it has been posted
-  // Waits until so many have come here, this one included. Once.
+  // Waits until `ranks` processes have come here, this one included. Once.
   void gather(Rank ranks);
 
  private:

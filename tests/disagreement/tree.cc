@@ -79,7 +79,7 @@ struct Group {
 // One rank's way through the program. All ranks draw the same.
 class Way {
  public:
-  // `by_network`: the job's ranks are told to use TCP.
+  // `by_network`: the job's ranks use TCP also where they share memory.
   Way(std::uint64_t seed, Plan plan, Communicator& job, bool by_network)
       : random_(seed * 2 + 1), plan_(plan), self_(job.rank()), by_network_(by_network) {
     Group all{.own = std::move(job)};

@@ -112,7 +112,7 @@ TEST(Member, AMemberThatHasLeftIsNotWaitedFor) {
   }
 }
 
-// Ports of processes that have ended are soon others': whoever asks there gets no answer, and no refusal either.
+// Ports of processes that have ended are soon others': a question there gets no answer, and no refusal either.
 TEST(Member, ARankThatHasEndedIsNotWaitedForWhereItsPortHasGoneToAnother) {
   constexpr auto kLong = 20s;
   Key key;
