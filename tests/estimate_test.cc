@@ -274,7 +274,7 @@ TEST(EstimateAndSimulation, AgreeOnManyAlgorithmsSizesAndMachines) {
 TEST(EstimateAndSimulation, AgreeOnTreesOfWhichOneChannelHasASlowNic) {
   const auto healthy = nodes_of_h100(8);
   for (const char* fault : {"nic:1/2=25%", "nic:5/5=25%"}) {
-    const auto faulted = simulate::apply_faults(healthy.topology(), {fault}).value();
+    const auto faulted = simulate::apply_faults(healthy.topology(), std::vector<std::string>{fault}).value();
     const cost::MachineView machine(faulted.machine, healthy.costs());
     const Task task = task_of(machine, Collective::kAllReduce, 64 * kMiB);
     const auto& tree = **collectives::find_algorithm(Collective::kAllReduce, "tree");
