@@ -1,5 +1,5 @@
 // backend="weft" of torch.distributed: a c10d::Backend over include/weft. The headers beside this file are its parts;
-// they are compiled as one, for torch's headers take most of a compiler's time. Written for torch 2.13 and 2.14: what
+// they are compiled as one, for torch's headers take most of a compiler's time. Written for torch 2.13 to 2.15: what
 // only the newer one has stands behind its feature macros, or overrides without the word `override`; see
 // docs/pytorch.md.
 #include <pybind11/chrono.h>
