@@ -141,10 +141,11 @@ inline Result<std::string> written(c10d::Store& store, const std::string& key, m
   const auto until = std::chrono::steady_clock::now() + timeout;
   for (auto pause = kFirst; !store.check({key}); pause = std::min(2 * pause, kLongest)) {
     if (std::chrono::steady_clock::now() >= until)
-      return tl::make_unexpected(Error{Code::kTimeout,
-                                       Blame::kCommunicator,
-                                       c10::str("waited ", timeout.count(), " ms for rank 0 of the group, which has not come"),
-                                       {0}});
+      return tl::make_unexpected(
+          Error{Code::kTimeout,
+                Blame::kCommunicator,
+                c10::str("waited ", timeout.count(), " ms for rank 0 of the group, which has not come"),
+                {0}});
     if (signal_raised()) return tl::make_unexpected(Error{Code::kAborted, Blame::kCommunicator, "interrupted"});
     std::this_thread::sleep_for(pause);
   }
