@@ -686,6 +686,34 @@ TEST(Command, TransfersOverNvlinkAreNotTranslatedByTheHostsIommu) {
   EXPECT_NE(said("gpu0 nic0").find("IOTLB"), std::string::npos) << said("gpu0 nic0");
 }
 
+TEST(Command, OtherLibrariesRulesChooseWherePublishedAndAreRefusedElsewhere) {
+  const Answer rccl = weft("bench reduce_scatter --on mi300x --tuner rccl --min 1M --max 1M");
+  EXPECT_EQ(rccl.code, 0) << rccl.err;
+  EXPECT_NE(rccl.out.find("ring      LL "), std::string::npos) << rccl.out;
+  const Answer elsewhere = weft("bench all_reduce --on dgx-h100 --tuner rccl --min 1M --max 1M");
+  EXPECT_EQ(elsewhere.code, 2);
+  EXPECT_NE(elsewhere.err.find("no published rule of it is for all_reduce on dgx-h100"), std::string::npos)
+      << elsewhere.err;
+}
+
+TEST(Command, AMachineTooSmallForTheProgramIsRefusedBeforeItRuns) {
+  const Answer refused = weft("run -n 12 --sim dgx-h100 echo started");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_NE(refused.err.find("-n 12: dgx-h100 has 8 ranks"), std::string::npos) << refused.err;
+}
+
+TEST(Command, ATransferWithoutAWorkingSetUsesOneBuffer) {
+  const std::string to = "topo --on dgx-h100:iommu=on --path gpu0 nic0 --transfer 64K";
+  const Answer one = weft(to), set = weft(to + " --working-set 64K");
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(one.out, set.out);
+  EXPECT_NE(one.out.find("hold 5.50 us for a translation"), std::string::npos) << one.out;
+  const Answer none = weft("topo --on dgx-h100:iommu=on --path gpu0 nic0 --transfer 0");
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.out, "");
+}
+
 TEST(Command, JoinsTheTimelinesOfRanks) {
   const std::string folder = testing::TempDir() + "/weft-timelines-" + std::to_string(getpid());
   std::filesystem::create_directories(folder);

@@ -8,6 +8,7 @@
 
 #include "machine/machine.h"
 #include "model/sim/flow/flow_fabric.h"
+#include "model/simulate/faults.h"
 #include "model/simulate/simulate.h"
 #include "plan/collectives/registry.h"
 #include "plan/cost/estimate.h"
@@ -269,6 +270,20 @@ TEST(EstimateAndSimulation, AgreeOnManyAlgorithmsSizesAndMachines) {
 }
 
 // The time of a schedule that grows evenly with the nodes is extrapolated from two and four nodes of many steps.
+// The cost model walks channel 0; a NIC that only another channel uses bounds the call all the same.
+TEST(EstimateAndSimulation, AgreeOnTreesOfWhichOneChannelHasASlowNic) {
+  const auto healthy = nodes_of_h100(8);
+  for (const char* fault : {"nic:1/2=25%", "nic:5/5=25%"}) {
+    const auto faulted = simulate::apply_faults(healthy.topology(), std::vector<std::string>{fault}).value();
+    const cost::MachineView machine(faulted.machine, healthy.costs());
+    const Task task = task_of(machine, Collective::kAllReduce, 64 * kMiB);
+    const auto& tree = **collectives::find_algorithm(Collective::kAllReduce, "tree");
+    const Plan plan = plan_of(machine, task, tree, Protocol::kLL128, 8);
+    const Duration found = simulate::simulate(machine, task, plan, {}).value().time;
+    EXPECT_NEAR(cost::estimate(machine, task, plan)->total / found, 1, 0.2) << fault;
+  }
+}
+
 TEST(EstimateAndSimulation, AgreeOnRingsThroughNodesOfManyRanks) {
   const cost::MachineView machine = cost::shipped_view(topology::load_machine("gb200-nvl72:nodes=12").value()).value();
   const Task task = task_of(machine, Collective::kAllReduce, 64 * kMiB);

@@ -1,5 +1,5 @@
 // backend="weft" of torch.distributed: a c10d::Backend over include/weft. The headers beside this file are its parts;
-// they are compiled as one, for torch's headers take most of a compiler's time. Written for torch 2.13 and 2.14: what
+// they are compiled as one, for torch's headers take most of a compiler's time. Written for torch 2.13 to 2.15: what
 // only the newer one has stands behind its feature macros, or overrides without the word `override`; see
 // docs/pytorch.md.
 #include <pybind11/chrono.h>
@@ -23,12 +23,16 @@ class Backend final : public Collectives {
                                           c10::intrusive_ptr<GroupOptions> options) {
     if (waits_for_reconfigure(*options))
       return c10::make_intrusive<Backend>(std::move(store), rank, size, std::move(options));
-    auto communicator = meet(*store, first_keys() + "all", rank, size, *options);
-    if (!communicator) {
+    const std::string key = first_keys() + "all";
+    auto met = meet(*store, key, rank, size, *options);
+    if (!met) {
       if (const auto raised = raised_by_handler()) std::rethrow_exception(raised);
-      raise(communicator.error());
+      raise(met.error());
     }
-    return c10::make_intrusive<Backend>(std::move(store), std::move(*communicator), std::move(options));
+    if (rank == 0) forget_key(*store, key);
+    auto group = c10::make_intrusive<Backend>(std::move(store), std::move(met->communicator), std::move(options));
+    group->channels_prefix_ = c10::str("weft/", met->id, "/");
+    return group;
   }
   static c10::intrusive_ptr<c10d::Backend> join_as_backend(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                                                            c10::intrusive_ptr<GroupOptions> options) {
@@ -64,9 +68,12 @@ class Backend final : public Collectives {
                                            const c10::intrusive_ptr<c10d::Backend::Options>&) override {
     for (const auto r : excluded) TORCH_CHECK_VALUE(r != getRank(), "weft: rank ", r, " is excluded and cannot shrink");
     check_members(false);
+    ++shrunk_;
     auto rest = lane()->communicator().shrink();
     if (!rest) raise(rest.error());
-    return c10::make_intrusive<Backend>(store_, std::move(*rest), options_);
+    auto group = c10::make_intrusive<Backend>(store_, std::move(*rest), options_);
+    group->channels_prefix_ = c10::str(channels_prefix_, "shrunk-", shrunk_, "/");
+    return group;
   }
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
   bool supportsReconfigure() const override { return true; }
@@ -134,7 +141,7 @@ class Backend final : public Collectives {
           const auto until = std::chrono::steady_clock::now() + options_->timeout;
           while (std::chrono::steady_clock::now() < until && interruptions_ == since) {
             for (int peer = 0; peer < getSize(); ++peer) {
-              if (peer == getRank() || !announced(peer)) continue;
+              if (!announced(peer)) continue;
               std::optional<Status> ended;
               channel(peer, false).now([&](Result<Channel*> c) {
                 if (c && *c == nullptr) return;
@@ -200,26 +207,40 @@ class Backend final : public Collectives {
     std::string key;
     {
       const std::lock_guard guard(channels_mutex_);
+      if (peer == getRank()) return channels_.contains({peer, true});
       key = channel_key(peer, getRank());
     }
     return store_->check({key});
   }
   ChannelThread& channel(int peer, bool sends) {
     TORCH_CHECK_VALUE(peer >= 0 && peer < getSize(), "weft: rank ", peer, " is not one of ", getSize());
-    TORCH_CHECK_VALUE(peer != getRank(), "weft: a rank cannot send to itself");
     const std::lock_guard guard(channels_mutex_);
     auto& found = channels_[{peer, sends}];
-    if (!found) {
+    if (!found && peer == getRank()) {
+      open_both_ends_here();
+    } else if (!found) {
       const std::string key = sends ? channel_key(getRank(), peer) : channel_key(peer, getRank());
       found = std::make_unique<ChannelThread>(
-          [store = store_, key, sends, options = options_] {
-            auto c = meet(*store, key, sends ? 0 : 1, 2, *options);
-            if (c) c->set_timeout(options->timeout);
-            return c;
+          [store = store_, key, sends, options = options_]() -> Result<Communicator> {
+            auto met = meet(*store, key, sends ? 0 : 1, 2, *options);
+            if (!met) return tl::make_unexpected(met.error());
+            met->communicator.set_timeout(options->timeout);
+            return std::move(met->communicator);
           },
           sends);
     }
     return *found;
+  }
+  // Messages of this rank to itself.
+  void open_both_ends_here() {
+    auto ends = Communicator::threads(2);
+    if (!ends) raise(ends.error());
+    for (const bool sends : {true, false}) {
+      auto end = std::make_shared<Communicator>(std::move((*ends)[sends ? 0 : 1]));
+      end->set_timeout(options_->timeout);
+      channels_[{getRank(), sends}] =
+          std::make_unique<ChannelThread>([end]() -> Result<Communicator> { return std::move(*end); }, sends);
+    }
   }
   Queue& any_source() {
     const std::lock_guard guard(channels_mutex_);
@@ -230,7 +251,8 @@ class Backend final : public Collectives {
   std::atomic<int> members_{0};                 // how often they have changed
   std::atomic<int> interruptions_{0};           // calls of abort() and reconfigure()
   std::mutex channels_mutex_;                   // of what follows
-  std::string channels_prefix_ = first_keys();  // of keys in the store
+  std::string channels_prefix_ = first_keys();  // of keys in the store: no two groups have the same
+  int shrunk_ = 0;                              // calls of shrink(), the same number on all ranks
   std::vector<std::unique_ptr<ChannelThread>> former_channels_;
   std::map<std::pair<int, bool>, std::unique_ptr<ChannelThread>> channels_;
   std::unique_ptr<Queue> any_source_;                      // uses the channels

@@ -149,8 +149,8 @@ class Collectives : public Gathers {
   c10::intrusive_ptr<c10d::Work> reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                                 const c10d::ReduceScatterOptions& o) override {
     const Tensor& out = only(outputs);
-    TORCH_CHECK_VALUE(inputs.size() == 1 && inputs[0].size() == static_cast<std::size_t>(getSize()),
-                      "weft: one input for every rank is expected");
+    TORCH_CHECK_VALUE(inputs.size() == 1, "weft: one list of inputs is expected");
+    check_one_per_rank(inputs[0], getSize());
     check_dense(inputs[0]);
     const Tensor all = joined_flat(inputs[0], out);
     const auto r = reduction(o.reduceOp, out);
@@ -224,8 +224,7 @@ class Collectives : public Gathers {
   }
   c10::intrusive_ptr<c10d::Work> alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& o) override {
     check_dense(outputs), check_dense(inputs);
-    const auto n = static_cast<std::size_t>(getSize());
-    TORCH_CHECK_VALUE(outputs.size() == n && inputs.size() == n, "weft: one tensor for every rank is expected");
+    check_one_per_rank(outputs, getSize()), check_one_per_rank(inputs, getSize());
     const Tensor in = joined_flat(inputs, inputs[0]);
     std::int64_t total = 0;
     std::vector<std::size_t> counts, receive;

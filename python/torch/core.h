@@ -94,6 +94,8 @@ class Core : public c10d::Backend {
     const std::lock_guard guard(hooks_mutex_);
     abort_hooks_.erase(id);
   }
+  // Overrides a function of torch 2.15; 2.14 has none.
+  virtual bool supportsAbortHooks() const { return true; }
 #endif
   void shutdown() override { close(); }
   // Calls from here to endCoalescing() end as one Work, which has their first error. They are not held back: a call

@@ -18,7 +18,7 @@ namespace weft::torch_adapter {
     case Code::kUnsupported:
       C10_THROW_ERROR(NotImplementedError, error.message);
     case Code::kTimeout:  // torch's own tests look for these words
-      C10_THROW_ERROR(DistBackendError, c10::str("weft: Timed out in ", error.message));
+      C10_THROW_ERROR(DistBackendError, c10::str("weft: Timed out: ", error.message));
     default:
       C10_THROW_ERROR(DistBackendError, error.message);
   }

@@ -110,8 +110,7 @@ class Gathers : public Core {
  private:
   Task gather_list(const Tensors& outputs, const Tensor& t, const c10d::AllgatherOptions& o, OpType type,
                    const char* title) {
-    const auto n = static_cast<std::size_t>(getSize());
-    TORCH_CHECK_VALUE(outputs.size() == n, "weft: one output for every rank is expected");
+    check_one_per_rank(outputs, getSize());
     check_dense(outputs);
     const Tensor in = t.contiguous();
     const auto e = moved(t);

@@ -91,20 +91,23 @@ inline std::string first_keys() {
   return again ? c10::str("weft/restart-", restarts, "/") : "weft/";
 }
 
-// Is the store that ranks meet by still there? Asked about once a second.
+// What becomes of the store that ranks meet by, and of the key with the id. Asked about from time to time.
 class StoreWatch {
  public:
-  StoreWatch(c10d::Store& store, std::string key) : store_(store), key_(std::move(key)) {}
-  bool gone() {
+  // `read`: what stood under the key; empty: this rank has written it itself.
+  StoreWatch(c10d::Store& store, std::string key, std::string read = {})
+      : store_(store), key_(std::move(key)), read_(std::move(read)) {}
+  bool gone_or_changed() {
     const auto now = std::chrono::steady_clock::now();
-    if (!problem_.empty() || now < next_) return !problem_.empty();
-    next_ = now + std::chrono::seconds(1);
-    try {
-      (void)store_.check({key_});
-    } catch (const std::exception& e) {
-      problem_ = e.what();
-    }
-    return !problem_.empty();
+    if (now < next_ || gone() || changed_) return gone() || changed_;
+    next_ = now + kPause;
+    return gone_or_changed_now();
+  }
+  bool gone() const { return !problem_.empty(); }
+  // Another id stands there: what was read before was left by an earlier group, whose place is closed.
+  bool changed_now() {
+    gone_or_changed_now();
+    return changed_;
   }
   tl::unexpected<Error> failure() const {
     return tl::make_unexpected(
@@ -113,10 +116,22 @@ class StoreWatch {
   }
 
  private:
+  bool gone_or_changed_now() {
+    try {
+      const bool there = store_.check({key_});
+      if (there && !read_.empty()) changed_ = store_.get_to_str(key_) != read_;
+    } catch (const std::exception& e) {
+      problem_ = e.what();
+    }
+    return gone() || changed_;
+  }
+
+  static constexpr std::chrono::milliseconds kPause{500};
   c10d::Store& store_;
-  const std::string key_;
+  const std::string key_, read_;
   std::string problem_;
-  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  bool changed_ = false;
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kPause;
 };
 
 // What rank 0 has written into the store, once it has. Errors: the store's; kTimeout; kAborted: a signal's handler has
@@ -126,40 +141,67 @@ inline Result<std::string> written(c10d::Store& store, const std::string& key, m
   const auto until = std::chrono::steady_clock::now() + timeout;
   for (auto pause = kFirst; !store.check({key}); pause = std::min(2 * pause, kLongest)) {
     if (std::chrono::steady_clock::now() >= until)
-      return tl::make_unexpected(Error{Code::kTimeout,
-                                       Blame::kCommunicator,
-                                       c10::str(timeout.count(), " ms: rank 0 of the group has not come"),
-                                       {0}});
+      return tl::make_unexpected(
+          Error{Code::kTimeout,
+                Blame::kCommunicator,
+                c10::str("waited ", timeout.count(), " ms for rank 0 of the group, which has not come"),
+                {0}});
     if (signal_raised()) return tl::make_unexpected(Error{Code::kAborted, Blame::kCommunicator, "interrupted"});
     std::this_thread::sleep_for(pause);
   }
   return store.get_to_str(key);
 }
 
-// Joins `size` ranks that meet by what rank 0 writes into the store.
-inline Result<Communicator> meet(c10d::Store& store, const std::string& key, int rank, int size,
-                                 const GroupOptions& wanted) {
-  const ConnectOptions options{.transport = wanted.transport, .interface = wanted.interface, .timeout = wanted.timeout};
-  std::optional<MeetingPlace> place;
-  Result<std::string> text;
-  if (rank == 0) {
-    auto opened = MeetingPlace::open(size, options);
-    if (!opened) return tl::make_unexpected(opened.error());
-    place.emplace(std::move(*opened));
-    text = place->id().text();
-    store.set(key, *text);
-  } else {
-    text = written(store, key, wanted.timeout);
+// A later group of the same store then finds no id that leads nowhere.
+inline void forget_key(c10d::Store& store, const std::string& key) {
+  try {
+    (void)store.deleteKey(key);
+  } catch (const std::exception&) {
+    // It cannot delete, or does not answer any more: the id stays.
   }
-  if (!text) return tl::make_unexpected(text.error());
-  auto id = UniqueId::parse(*text);
-  if (!id) return tl::make_unexpected(id.error());
+}
+
+struct Met {
+  Communicator communicator;
+  std::string id;  // of the place where its ranks have met: no other communicator has it
+};
+
+// Rank 0: opens a place, and writes its id into the store.
+inline Result<Met> meet_as_first(c10d::Store& store, const std::string& key, int size, const ConnectOptions& options) {
+  const auto place = MeetingPlace::open(size, options);
+  if (!place) return tl::make_unexpected(place.error());
+  store.set(key, place->id().text());
   // Ranks that cannot read the store any more do not come.
   StoreWatch watch(store, key);
-  const Interruptible scope([&] { return signal_raised() || watch.gone(); });
-  auto met = Communicator::connect(*id, rank, size, options);
-  if (!met && watch.gone()) return watch.failure();
-  return met;
+  const Interruptible scope([&] { return signal_raised() || watch.gone_or_changed(); });
+  auto communicator = Communicator::connect(place->id(), 0, size, options);
+  if (communicator) return Met{std::move(*communicator), place->id().text()};
+  return watch.gone() ? Result<Met>(watch.failure()) : tl::make_unexpected(communicator.error());
+}
+
+// Another rank. A store that has served an earlier group may have that one's id until rank 0 writes its own.
+inline Result<Met> meet_first(c10d::Store& store, const std::string& key, int rank, int size, ConnectOptions options) {
+  const auto until = std::chrono::steady_clock::now() + options.timeout;
+  for (;;) {
+    const auto text = written(store, key, options.timeout);
+    if (!text) return tl::make_unexpected(text.error());
+    const auto id = UniqueId::parse(*text);
+    if (!id) return tl::make_unexpected(id.error());
+    StoreWatch watch(store, key, *text);
+    const Interruptible scope([&] { return signal_raised() || watch.gone_or_changed(); });
+    auto communicator = Communicator::connect(*id, rank, size, options);
+    if (communicator) return Met{std::move(*communicator), *text};
+    if (watch.gone()) return watch.failure();
+    options.timeout = std::chrono::duration_cast<milliseconds>(until - std::chrono::steady_clock::now());
+    if (signal_raised() || options.timeout.count() <= 0 || !watch.changed_now())
+      return tl::make_unexpected(communicator.error());
+  }
+}
+
+// Joins `size` ranks that meet by what rank 0 writes into the store.
+inline Result<Met> meet(c10d::Store& store, const std::string& key, int rank, int size, const GroupOptions& wanted) {
+  const ConnectOptions options{.transport = wanted.transport, .interface = wanted.interface, .timeout = wanted.timeout};
+  return rank == 0 ? meet_as_first(store, key, size, options) : meet_first(store, key, rank, size, options);
 }
 
 }  // namespace weft::torch_adapter

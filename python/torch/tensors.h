@@ -30,8 +30,12 @@ inline std::function<void()> cut(const Tensor& all, const Tensors& parts) {
     }
   };
 }
+inline void check_one_per_rank(const Tensors& parts, int ranks) {
+  TORCH_CHECK_VALUE(parts.size() == static_cast<std::size_t>(ranks), "weft: a list of ", parts.size(),
+                    " tensors, but one for each of the group's ", ranks, " ranks is expected");
+}
 inline void check_parts(const Tensors& parts, const Tensor& like, int ranks) {
-  TORCH_CHECK_VALUE(parts.size() == static_cast<std::size_t>(ranks), "weft: one tensor for every rank is expected");
+  check_one_per_rank(parts, ranks);
   for (const Tensor& t : parts) {
     check_dense(t);
     TORCH_CHECK_VALUE(t.numel() == like.numel() && t.scalar_type() == like.scalar_type(),

@@ -1,5 +1,7 @@
 #include "api/pe.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -44,10 +46,14 @@ Pe::Pe(Parts parts)
   space_.add(heap_region_);
   for (pgas::Region& region : parts.others) space_.add(std::move(region));
   watch_.spins = limits_.spins;
+  // All of them: which one ended first, and which because of that one, nobody knows here.
   watch_.trouble = [ended = commons_.has_ended, ranks = ranks(), self = rank()]() -> std::string {
+    std::vector<Rank> gone;
     for (Rank r = 0; r < ranks; ++r)
-      if (r != self && ended(r)) return fmt::format("PE {} has ended", r);
-    return {};
+      if (r != self && ended(r)) gone.push_back(r);
+    if (gone.empty()) return {};
+    return gone.size() == 1 ? fmt::format("PE {} has ended", gone[0])
+                            : fmt::format("PEs {} have ended", fmt::join(gone, ", "));
   };
   everybody_ = make_owned<Team>(pgas::Group{0, 1, ranks()}, rank(), space_, std::move(parts.comm));
 }
@@ -61,14 +67,18 @@ void Pe::end_job(int status) {
   std::_Exit(status);
 }
 
-Result<bool> Pe::agree(const char* call, const char* what, std::int64_t value, bool fine) {
-  std::array<std::int64_t, 3> least{value, -value, fine};
+Result<bool> Pe::agree(const char* call, Change change, const char* what, std::int64_t value, bool fine) {
+  const auto kind = static_cast<std::int64_t>(change);
+  std::array<std::int64_t, 5> least{value, -value, fine, kind, -kind};
   WEFT_CHECK(everybody_->run({.collective = Collective::kAllReduce,
                               .in = least.data(),
                               .out = least.data(),
                               .count = least.size(),
                               .type = DataType::kInt64,
                               .op = ReduceOp::kMin}));
+  if (least[3] != -least[4])
+    space_.misuse(call, change == Change::kAllocate ? "the PEs disagree: memory is allocated here and freed elsewhere"
+                                                    : "the PEs disagree: memory is freed here and allocated elsewhere");
   if (least[0] != -least[1])
     space_.misuse(
         call, fmt::format("the PEs disagree on the {}: {} here, {} to {} elsewhere", what, value, least[0], -least[1]));
@@ -84,7 +94,7 @@ Result<void*> Pe::allocate(const char* call, std::size_t bytes, std::size_t alig
       offset = heap_.allocate(size, static_cast<Bytes>(alignment));
   }
   const bool populated = offset && net::memory::populate(heap_region_.own + *offset, std::max<Bytes>(size, 1));
-  WEFT_TRY(const bool fine, agree(call, "size", size, populated));
+  WEFT_TRY(const bool fine, agree(call, Change::kAllocate, "size", size, populated));
   if (fine) return heap_region_.own + *offset;
   const std::lock_guard guard(mutex_);
   if (offset) heap_.release(*offset);
@@ -95,7 +105,7 @@ Result<void*> Pe::allocate(const char* call, std::size_t bytes, std::size_t alig
 
 Status Pe::free(const char* call, void* memory) {
   const Bytes offset = static_cast<std::byte*>(memory) - heap_region_.own;
-  WEFT_TRY(const bool fine, agree(call, "offset of the memory", offset, true));
+  WEFT_TRY(const bool fine, agree(call, Change::kFree, "offset of the memory", offset, true));
   (void)fine;
   const std::lock_guard guard(mutex_);
   if (!heap_.release(offset))

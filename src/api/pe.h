@@ -78,7 +78,8 @@ class Pe {
   void send_setup(Rank member, const TeamSetup& letter);
   TeamSetup receive_setup(Rank from, std::uint64_t key);
   // Whether all ranks pass the same value, and `fine` holds everywhere. Errors: of the communicator.
-  Result<bool> agree(const char* call, const char* what, std::int64_t value, bool fine);
+  enum class Change : std::uint8_t { kAllocate, kFree };
+  Result<bool> agree(const char* call, Change change, const char* what, std::int64_t value, bool fine);
   Result<std::shared_ptr<Team>> make_team_in_memory(const pgas::Group& group);
   Result<std::shared_ptr<Team>> make_team_by_meeting(const pgas::Group& group);
 

@@ -111,6 +111,15 @@ std::vector<std::string> findings(const Topology& machine) {
         fmt::format("{} of {} have no model: constants of no vendor are used, and NCCL's tuner needs FILE:gpu=MODEL "
                     "(weft catalog lists models)",
                     unnamed, counted(gpus.size(), "GPU")));
+  std::set<std::string> vendors;  // the first word of a part's title
+  for (const DeviceId gpu : gpus)
+    if (const Part* part = catalog->find(machine.device(gpu).model))
+      vendors.insert(part->title.substr(0, part->title.find(' ')));
+  if (vendors.size() > 1)
+    found.push_back(
+        fmt::format("GPUs of {}: none of these vendors' libraries runs over both; weft's schedules are timed "
+                    "as if one did",
+                    fmt::join(vendors, " and ")));
   std::set<std::string> assumed;  // what a reader of the machine's file had to guess
   for (const Device& device : machine.devices())
     if (const auto fact = device.facts.get("assumed"); !fact.empty()) assumed.emplace(fact);

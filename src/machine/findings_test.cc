@@ -87,9 +87,13 @@ TEST(Findings, AModelMustBeKnownAndMayNotContradictTheFile) {
   EXPECT_TRUE(load_machine(file.name() + ":node=dgx-h100").error().message.starts_with("node=dgx-h100: only a file"));
 }
 
-TEST(Findings, NodesOfTwoVendorsLackNoNvlink) {
-  for (const char* machine : {"dgx-h100:nodes=2,and=mi300x*2", "dgx-h100:and=mi300x*3", "mi300x:and=dgx-h100*2"})
-    EXPECT_TRUE(findings(*load_machine(machine)).empty()) << machine << ": " << findings(*load_machine(machine))[0];
+TEST(Findings, NodesOfTwoVendorsHaveNoLibraryInCommonAndLackNoNvlink) {
+  for (const char* machine : {"dgx-h100:nodes=2,and=mi300x*2", "dgx-h100:and=mi300x*3", "mi300x:and=dgx-h100*2"}) {
+    const auto found = findings(*load_machine(machine));
+    ASSERT_EQ(found.size(), 1U) << machine;
+    EXPECT_TRUE(found[0].starts_with("GPUs of AMD and NVIDIA: ")) << found[0];
+  }
+  EXPECT_TRUE(findings(*load_machine("dgx-h100:nodes=2,and=dgx-a100*2")).empty());
 }
 
 }  // namespace

@@ -78,6 +78,9 @@ TEST(SwitchedPaths, LeavesThatAreFarApartMeetAtASpine) {
   ASSERT_TRUE(down);
   EXPECT_EQ(c.ending_at(*down, DeviceKind::kGpu), 64);
   EXPECT_GT(c.ending_at(*down, DeviceKind::kNetworkSwitch), 1);
+  const Case few("dgx-h100:nodes=4,net=ib-ndr,sharp=on");
+  EXPECT_EQ(down->latency,
+            path_from_switches(few.machine, few.routes, few.every(8))->latency + Duration::nanoseconds(500));
 }
 
 TEST(SwitchedPaths, AGroupOfOneNeedsNoSwitch) {

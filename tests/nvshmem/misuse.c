@@ -32,6 +32,15 @@ int main(int argc, char** argv) {
     nvshmemx_long_put_on_stream(&local, symmetric, 1, 1, NULL);
     weft_nvshmem_stream_synchronize(NULL);
   }
+  if (strcmp(what, "put-on-no-stream") == 0)
+    nvshmemx_long_put_on_stream(symmetric, symmetric, 1, 1, (cudaStream_t)symmetric);
+  if (strcmp(what, "malloc-against-free") == 0) {
+    if (me == 0)
+      nvshmem_free(symmetric);
+    else
+      nvshmem_malloc(64);
+  }
+  if (strcmp(what, "nothing-to-no-pe") == 0) nvshmem_putmem(symmetric, &local, 0, 17);
   if (strcmp(what, "no-such-stream") == 0) return weft_nvshmem_stream_synchronize((cudaStream_t)symmetric);
   if (strcmp(what, "not-registered") == 0) return nvshmemx_buffer_unregister(&local);
   if (strcmp(what, "peer-died") == 0) {

@@ -2,11 +2,16 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
 import torch.distributed as dist
+
+# A shell that starts pytest in its background ignores SIGINT, and so would the tests and every process of theirs.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = pathlib.Path(__file__).parent
 HAS = {name: hasattr(dist, attribute) for name, attribute in

@@ -255,7 +255,7 @@ def refusals(job):
     if job.rank == 1:
         begin = time.monotonic()
         said = sentence(lambda: dist._reconfigure(6, [other, own], timeout=timedelta(seconds=1)))  # rank 0 does not come
-        assert said.startswith("DistBackendError: weft: Timed out in reconfigure(): rank 0 of 2 did not come"), said
+        assert said.startswith("DistBackendError: weft: Timed out: reconfigure(): rank 0 of 2 did not come"), said
         assert time.monotonic() - begin < 5
     job.meet("again")
     job.reconfigure(7, [1, 0])

@@ -38,6 +38,18 @@ def test_without_a_compiler_one_line_names_what_is_missing(tmp_path):
     assert "no C++ compiler '/nowhere/c++'" in text
 
 
+def test_a_torch_older_than_the_interface_is_refused_by_one_line_without_compiling(tmp_path):
+    code = (
+        "import torch, weftcomm_torch\n"  # the import goes on
+        "torch.__version__ = '2.9.1+cpu'\n"
+        "try: weftcomm_torch._compiled()\n"
+        "except ImportError as e: print(e)\n"
+    )
+    done = run(code, CXX="/nowhere/c++", XDG_CACHE_HOME=str(tmp_path))
+    assert done.stdout.count("\n") == 1 and "torch 2.9 is older than 2.13" in done.stdout, done.stdout + done.stderr
+    assert done.stderr == "" and not list(tmp_path.iterdir())
+
+
 def test_a_compiler_that_fails_is_quoted_and_its_whole_output_kept(tmp_path):
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\necho 'adapter.cc:1: error: no such thing'\nexit 1\n")

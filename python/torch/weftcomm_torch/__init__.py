@@ -1,7 +1,7 @@
 """backend="weft" for torch.distributed on the CPU.
 
 `import torch` registers the backend by itself (entry point torch.backends); the compiled part is loaded when the first
-process group is made, so that a build for another torch cannot break the import.
+process group is made, so that it cannot break the import. For another torch it is compiled then, once (_build.py).
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def as_gloo() -> None:
     """From now on, groups of backend "gloo" in this process are weft's; those that exist stay what they are.
 
     Programs and libraries that ask for gloo by name, or construct ProcessGroupGloo, need no change. For processes that
-    this one starts, `weftcomm run --as-gloo` or WEFT_AS_GLOO=1 does the same. Errors: ImportError, for another torch than
-    the one that this package was built for.
+    this one starts, `weftcomm run --as-gloo` or WEFT_AS_GLOO=1 does the same. Errors: ImportError: no compiled part is
+    here for this torch, and none can be compiled.
     """
     _gloo.put_weft(_compiled())
     _buckets_in_registered_memory()

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "plan/cost/access_costs.h"
 #include "plan/tune/nccl/choice.h"
+#include "plan/tune/vendor_rules.h"
 
 namespace weft::cli {
 namespace {
@@ -77,6 +78,8 @@ Status set_level(BenchSpec& spec) {
   const std::string_view level = spec.level;
   if (level.starts_with(kPacket) && (level.size() == kPacket.size() || level[kPacket.size()] == ':')) {
     if (spec.on.empty()) return bad_input("--level {} is for machines named by --on", level);
+    if (level == "packet:")
+      return bad_input("--level packet: has no option behind the colon: packet, or packet:KEY=VALUE,...");
     WEFT_TRY(spec.packets, sim::PacketOptions::parse(level.substr(std::min(level.size(), kPacket.size() + 1))));
   } else if (level != "flow") {
     return bad_input("unknown level '{}'; {}there are flow and packet, or packet:KEY=VALUE,...", level,
@@ -108,7 +111,7 @@ Result<Machine> settle(BenchSpec& spec) {
   if (spec.iterations < 0) return bad_input("--iters {}: not a number of iterations", spec.iterations);
   WEFT_CHECK(check_channels(spec.channels));
   if (spec.tuner != "weft") {
-    WEFT_CHECK(tune::nccl::release_of(spec.tuner));
+    if (!tune::has_vendor_rules(spec.tuner)) WEFT_CHECK(tune::nccl::release_of(spec.tuner));
     if (spec.on.empty()) return bad_input("--tuner {} is for machines named by --on", spec.tuner);
   }
   if (spec.on.empty() && (!spec.faults.empty() || !spec.beside.empty() || !spec.loads.empty() ||
@@ -309,8 +312,10 @@ Command add_bench(CLI::App& app) {
       ->required();
   sub->add_option("--on", spec->on, "simulate on this machine: a preset, a preset with options, or a file");
   sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");
-  sub->add_option("--post", spec->post,
-                  "with --on: who posts messages to the network: gpu (IBGDA), proxy (a thread of the host), cpu");
+  sub->add_option(
+      "--post", spec->post,
+      "with --on: who posts messages to the network: gpu (IBGDA), proxy (a thread of the host), cpu (default: "
+      "what the protocols' table says, 1 us as NCCL's proxy; dispatch and combine: as DeepEP, gpu)");
   sub->add_option("--ranks,-n", spec->ranks_text,
                   "how many ranks (default: 2 here, every GPU of a simulated machine); for `all` a list: 2,3,8");
   sub->add_option("--root", spec->root, "of the rooted collectives")->capture_default_str();
@@ -324,7 +329,7 @@ Command add_bench(CLI::App& app) {
                         ->capture_default_str();
   sub->add_option("--tuner", spec->tuner,
                   "with --on: weft, or nccl for what NCCL would choose; nccl-2.19 … nccl-2.30, nccl-2.29.2: what that "
-                  "release would")
+                  "release would; rccl, oneccl, neuron: by that library's published rules")
       ->capture_default_str();
   sub->add_option("--algo", spec->algorithm,
                   "use this algorithm, or this file's schedule (.xml, .json), instead of choosing");

@@ -22,10 +22,12 @@
 #include "model/simulate/faults.h"
 #include "model/simulate/loads.h"
 #include "model/simulate/simulate.h"
+#include "plan/collectives/registry.h"
 #include "plan/cost/limit.h"
 #include "plan/tune/nccl/choice.h"
 #include "plan/tune/nccl/search.h"
 #include "plan/tune/tune.h"
+#include "plan/tune/vendor_rules.h"
 
 namespace weft::cli {
 namespace {
@@ -93,7 +95,7 @@ Result<std::int64_t> wrong_when_carried(const BenchSpec& spec, const cost::Machi
                            .moves_data = true,
                            .max_events = spec.max_events};
   if (spec.packets) {
-    WEFT_CHECK(simulate::check_packets(view, {}));
+    WEFT_CHECK(simulate::check_packets(view, *spec.packets, {}));
     options.carrier = sim::packet_carrier(view.topology(), *spec.packets, nullptr, nullptr);
   }
   sim::FlowFabric fabric(view.topology(), view.routes(), task.ranks, options);
@@ -132,7 +134,7 @@ Result<Job> job_on(const BenchSpec& spec, const Machine& machine, sim::Disturban
   if (spec.root >= ranks)
     return bad_input("--root {} is not one of {} that are left", spec.root, counted(ranks, "rank"));
   Job job{machine.view.get(), ranks, std::nullopt, std::move(disturbances)};
-  if (spec.tuner != "weft") {
+  if (spec.tuner.starts_with("nccl")) {
     WEFT_TRY(job.nccl, tune::nccl::system_of(*machine.view, ranks));
     WEFT_TRY(job.nccl->release, tune::nccl::release_of(spec.tuner));
   }
@@ -174,6 +176,17 @@ tune::Question question_of(const BenchSpec& spec, const Job& job, const schedule
           .most_slice = spec.nccl.nccl_buffer / 4};
 }
 
+// `--tuner rccl`: that library's published rules choose what is not forced. Errors (bad input): none holds here.
+Status choose_by_rules(const BenchSpec& spec, const Job& job, tune::Question& question) {
+  if (!tune::has_vendor_rules(spec.tuner)) return {};
+  const auto rule = tune::vendor_rule(*job.view, question.task);
+  if (!rule || rule->tuner != spec.tuner || !collectives::find_algorithm(question.task.collective, rule->algorithm))
+    return bad_input("--tuner {}: no published rule of it is for {} on {}", spec.tuner, spec.collective_name, spec.on);
+  if (question.algorithm.empty()) question.algorithm = rule->algorithm;
+  if (question.protocol.empty()) question.protocol = rule->protocol;
+  return {};
+}
+
 // NCCL's lists may leave nothing for a collective: then another algorithm is chosen, and a line on stderr says so.
 Result<BenchSpec> with_lists_that_serve(BenchSpec spec, const Job& job, Bytes bytes) {
   WEFT_TRY(const schedule::Task task, task_of(spec, job.ranks, job.view->ranks_per_node(job.ranks), bytes));
@@ -209,7 +222,8 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
                           const BenchRow* with = nullptr) {
   const cost::MachineView& view = *job.view;
   WEFT_TRY(const schedule::Task task, task_of(spec, job.ranks, view.ranks_per_node(job.ranks), bytes));
-  const tune::Question question = question_of(spec, job, task);
+  tune::Question question = question_of(spec, job, task);
+  WEFT_CHECK(choose_by_rules(spec, job, question));
   BenchRow row;
   describe_size(row, task);
   const cost::Limit limit = cost::limit(view, task);

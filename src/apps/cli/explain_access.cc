@@ -111,8 +111,18 @@ void print_unified(const cost::UnifiedAdvice& a, const cost::Access& access, con
     row(cost::UnifiedWay::kLoads, "-", access.reuse > 1 ? a.again : a.first);
   else
     fmt::print("  {:<8} drives are not loaded from: the host's memory is a cache of theirs\n", "loads");
+  if (!a.fits) {
+    fmt::print(
+        "  faults and prefetches: it is more than the GPU's {}, so that pages would go and come with every use\n",
+        format_bytes(a.card));
+    return;
+  }
   row(cost::UnifiedWay::kFaults, format_duration(a.faulting), a.local);
   row(cost::UnifiedWay::kPrefetch, format_duration(a.prefetch), a.local);
+  if (access.work > Duration())
+    fmt::print(
+        "prefetch: in blocks, of which the work of the first use hides {}; loads and page faults would stall it\n",
+        format_duration(a.hidden));
   const auto from = [](const std::optional<std::int64_t>& n) { return n ? "from " + uses(*n) + " on" : "never"; };
   if (a.loads_possible)
     fmt::print("than loads: a prefetch is cheaper {}, migration by page faults {}\n", from(a.prefetch_from_uses),
@@ -131,12 +141,16 @@ nlohmann::json to_json(const cost::UnifiedAdvice& a, const cost::Access& access,
                          {"coherent", a.coherent},
                          {"choice", kUnifiedWays[static_cast<std::size_t>(a.best)]},
                          {"loads_us", nullptr},
-                         {"faults_us", a.total[1].us()},
-                         {"prefetch_us", a.total[2].us()},
+                         {"faults_us", nullptr},
+                         {"prefetch_us", nullptr},
+                         {"work_us", access.work.us()},
+                         {"hidden_us", a.hidden.us()},
                          {"use_after_us", a.local.us()},
                          {"prefetch_from_uses", nullptr},
                          {"faults_from_uses", nullptr}};
   if (a.loads_possible) json["loads_us"] = a.total[0].us();
+  if (a.fits) json["faults_us"] = a.total[1].us();
+  if (a.fits) json["prefetch_us"] = a.total[2].us();
   if (a.prefetch_from_uses) json["prefetch_from_uses"] = *a.prefetch_from_uses;
   if (a.faults_from_uses) json["faults_from_uses"] = *a.faults_from_uses;
   return json;
@@ -150,11 +164,12 @@ Result<int> explain_unified(const AccessSpec& spec, const cost::Access& access, 
   const cost::FlagCosts flags = cost::flag_costs(*machine.view, 0, -1);
   if (json != "-") {
     print_unified(advice, access, machine, spec.memory);
-    fmt::print("{}\n", flag_text(flags));
+    if (advice.loads_possible)
+      fmt::print("{}{}\n", tier.part.empty() ? "" : "in the host's memory: ", flag_text(flags));
   }
   if (json.empty()) return 0;
   nlohmann::json all = to_json(advice, access, machine, spec.memory);
-  all["flags"] = to_json(flags);
+  if (advice.loads_possible) all["flags"] = to_json(flags);
   WEFT_CHECK(write_json(json, all));
   return 0;
 }

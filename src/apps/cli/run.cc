@@ -78,6 +78,8 @@ Result<int> run_here(const Spec& spec) {
 // Runs the program here with its one-sided operations recorded in a folder of its own, and then times them there.
 Result<int> run_simulated(const Spec& spec) {
   WEFT_TRY(const Machine known, load_machine(spec.sim));  // before anything runs
+  if (spec.ranks > known.view->endpoints())
+    return bad_input("-n {}: {} has {}", spec.ranks, known.name, counted(known.view->endpoints(), "rank"));
   std::string folder = (std::filesystem::temp_directory_path() / "weft-trace-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr)
     return failure(Code::kSystem, Blame::kProcess, "{}: {}", folder, std::strerror(errno));

@@ -26,7 +26,7 @@ namespace {
 struct Spec {
   std::string on, svg, heat, stairs, xml, slurm, kubernetes, json, record;
   std::vector<std::string> path;
-  std::string transfer, working_set = "0", pages = "4K";
+  std::string transfer, working_set, pages = "4K";
   bool ats = false;
   bool matrix = false, links = false;
 };
@@ -123,14 +123,15 @@ Status print_path(const topology::Topology& t, const topology::Routes& routes, c
 }
 
 // How long transfers over a path take where the IOMMU of its node translates addresses: quantiles.
-Status print_transfer(const Spec& spec, const topology::Topology& t, const topology::Routes& routes) {
+Result<std::string> transfer_text(const Spec& spec, const topology::Topology& t, const topology::Routes& routes) {
   WEFT_TRY(const DeviceId from, device_named(t, spec.path[0]));
   WEFT_TRY(const DeviceId to, device_named(t, spec.path[1]));
   cost::Translated what{.ats = spec.ats};
   WEFT_TRY(what.bytes, some_bytes("--transfer", spec.transfer));
-  WEFT_TRY(what.working_set, some_bytes("--working-set", spec.working_set));
+  if (!spec.working_set.empty()) {
+    WEFT_TRY(what.working_set, some_bytes("--working-set", spec.working_set));
+  }
   WEFT_TRY(what.page, some_bytes("--pages", spec.pages));
-  if (what.bytes < 1) return bad_input("--transfer {}: at least 1 byte", spec.transfer);
   if (what.page < 4096 || (what.page & (what.page - 1)) != 0)
     return bad_input("--pages {}: a power of two from 4K on", spec.pages);
   bool translates = false;
@@ -138,20 +139,23 @@ Status print_transfer(const Spec& spec, const topology::Topology& t, const topol
     translates |= t.device(cpu).node == t.device(from).node && t.device(cpu).facts.get("iommu") == "on";
   topology::Path path = routes.path(from, to);
   translates = translates && path.type != topology::PathType::kNvl;  // scale-up links do not pass the IOMMU
+  const Duration charged = path.latency;
   if (translates) {
     WEFT_TRY(path.latency, cost::latency_untranslated(t, path));
   }
   if (path.hops.empty()) return bad_input("--transfer: no links from {} to {}", spec.path[0], spec.path[1]);
   WEFT_TRY(const cost::TransferTimes times, cost::transfer_times(path, what, translates));
-  fmt::print("a transfer of {}: p50 {}, p99 {}, p99.9 {}; without translation {}\n", format_bytes(what.bytes),
-             format_duration(times.p50), format_duration(times.p99), format_duration(times.p999),
-             format_duration(times.untranslated));
-  if (translates)
-    fmt::print("  {}, each misses {} with {:.3g} %, {} a walk\n", counted(times.pages, "page"),
-               spec.ats ? "the device's cache (ATS)" : "the IOTLB", times.miss * 100, format_duration(times.walk));
-  else
-    fmt::print("  no IOMMU translates here; iommu=on does\n");
-  return {};
+  std::string text = fmt::format("a transfer of {}: p50 {}, p99 {}, p99.9 {}; without translation {}\n",
+                                 format_bytes(what.bytes), format_duration(times.p50), format_duration(times.p99),
+                                 format_duration(times.p999), format_duration(times.untranslated));
+  if (!translates) return text + "  no IOMMU translates here; iommu=on does\n";
+  text +=
+      fmt::format("  {}, each misses {} with {:.3g} %, {} a walk\n", counted(times.pages, "page"),
+                  spec.ats ? "the device's cache (ATS)" : "the IOTLB", times.miss * 100, format_duration(times.walk));
+  if (charged != path.latency)
+    text += fmt::format("  the way's {} hold {} for a translation, hit or miss; here each page hits or misses\n",
+                        format_duration(charged), format_duration(charged - path.latency));
+  return text;
 }
 
 // Records the files that probes read of this machine, NVIDIA's GPUs included.
@@ -181,11 +185,15 @@ Result<int> run(const Spec& spec) {
   WEFT_TRY(const auto catalog, topology::Catalog::shipped());
   if (spec.links) print_links(t);
   if (spec.matrix) fmt::print("{}", in_column_blocks(topology::matrix_text(t), terminal_width()));
-  if (spec.transfer.empty() && (spec.working_set != "0" || spec.pages != "4K" || spec.ats))
+  if (spec.transfer.empty() && (!spec.working_set.empty() || spec.pages != "4K" || spec.ats))
     return bad_input("--working-set, --pages, --ats: go with --transfer BYTES");
   if (!spec.transfer.empty() && spec.path.empty()) return bad_input("--transfer {}: goes with --path", spec.transfer);
+  std::string transfer;
+  if (!spec.transfer.empty()) {
+    WEFT_TRY(transfer, transfer_text(spec, t, machine.view->routes()));
+  }
   if (!spec.path.empty()) WEFT_CHECK(print_path(t, machine.view->routes(), spec.path));
-  if (!spec.transfer.empty()) WEFT_CHECK(print_transfer(spec, t, machine.view->routes()));
+  fmt::print("{}", transfer);
   WEFT_CHECK(write(spec.svg, [&]() -> Result<std::string> { return topology::svg(t); }));
   WEFT_CHECK(write(spec.heat, [&]() -> Result<std::string> { return topology::heat_map_svg(t); }));
   WEFT_CHECK(write(spec.stairs, [&]() -> Result<std::string> { return topology::staircase_svg(catalog, t); }));

@@ -27,6 +27,7 @@ net::cuda::WorkQueue& Streams::queue(cudaStream_t stream) {
 Status Streams::push(cudaStream_t stream, std::function<void()> work) {
   WEFT_CHECK(trouble_);
   if (device_ == nullptr) {
+    WEFT_CHECK(known(stream));
     queue(stream).push(std::move(work));
     return {};
   }
@@ -36,6 +37,14 @@ Status Streams::push(cudaStream_t stream, std::function<void()> work) {
     gate->finish();
   });
   return {};
+}
+
+// Without CUDA: the default stream, under CUDA's three names for it, and what make() returned.
+Status Streams::known(cudaStream_t stream) {
+  if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return {};  // null, cudaStreamLegacy, cudaStreamPerThread
+  const std::lock_guard guard(mutex_);
+  if (made_.contains(stream)) return {};
+  return bad_input("{} is no stream: there is no CUDA here, and nobody made it", static_cast<void*>(stream));
 }
 
 void Streams::wait(cudaStream_t stream) {

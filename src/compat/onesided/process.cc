@@ -9,7 +9,14 @@
 
 namespace weft::compat::onesided {
 
+namespace {
+
+int last_pe = -1;  // of this process, also after its library has ended
+
+}  // namespace
+
 Process::Process(std::unique_ptr<api::Pe> own, int level, const char* init) : pe(std::move(own)), thread_level(level) {
+  last_pe = pe->rank();
   // The Pe owns the team of all; this handle only points there.
   world_ = std::shared_ptr<api::Team>(std::shared_ptr<void>(), &pe->everybody());
   if (space().agent() == nullptr) return;
@@ -31,7 +38,8 @@ std::unique_ptr<api::Pe> join(const char* call) {
 }
 
 void not_running(const char* call, const char* init, const char* finalize) {
-  fmt::print(stderr, "weft: {}: not between {} and {}\n", call, init, finalize);
+  const std::string who = last_pe < 0 ? "" : fmt::format("PE {}: ", last_pe);
+  fmt::print(stderr, "weft: {}{}: not between {} and {}\n", who, call, init, finalize);
   std::abort();
 }
 

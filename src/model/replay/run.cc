@@ -30,9 +30,11 @@ bool flows(const Event& e) {
   return (e.kind == Kind::kPut || e.kind == Kind::kPutSignal || reads(e.kind) || by_pointer(e.kind)) && e.bytes > 0;
 }
 
-Operation move_of(const Event& e) {
+// What a rank puts to itself is a copy within its memory.
+Operation move_of(Rank rank, const Event& e) {
   Operation move{.kind = Operation::Kind::kMove, .bytes = e.bytes};
-  const End here{.kind = End::Kind::kLocal}, there{.kind = End::Kind::kRemote, .peer = e.peer};
+  const End here{.kind = End::Kind::kLocal};
+  const End there = e.peer == rank ? here : End{.kind = End::Kind::kRemote, .peer = e.peer};
   move.sources.push_back(reads(e.kind) ? there : here);
   move.destinations.push_back(reads(e.kind) ? here : there);
   return move;
@@ -173,7 +175,7 @@ class Run {
     if (!w.posted) {
       w.posted = true;
       w.since = now();
-      w.operation = move_of(*step.event);
+      w.operation = move_of(r, *step.event);
       (void)fabric_.endpoint(r).post(0, w.operation);  // a rank's own memory and its peers' are always ready
     }
     if (!fabric_.endpoint(r).finished(0)) return false;

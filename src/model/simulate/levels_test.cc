@@ -115,8 +115,26 @@ TEST(PacketLevel, StopsAfterTooManyEvents) {
 TEST(PacketLevel, IsForGpusAndSteadyLinks) {
   sim::Disturbances flapping;
   flapping.flaps.push_back({0, Duration::microseconds(10), 0.5});
-  EXPECT_EQ(check_packets(machine_of("dgx-h100"), flapping).error().blame, Blame::kInput);
-  EXPECT_TRUE(check_packets(machine_of("dgx-h100"), {}).has_value());
+  EXPECT_EQ(check_packets(machine_of("dgx-h100"), {}, flapping).error().blame, Blame::kInput);
+  EXPECT_TRUE(check_packets(machine_of("dgx-h100"), {}, {}).has_value());
+}
+
+TEST(PacketLevel, RefusesOptionsThatChangeNothingOnTheMachine) {
+  const auto refused = [](const char* machine, const char* options) {
+    const Status said = check_packets(machine_of(machine), sim::PacketOptions::parse(options).value(), {});
+    return said ? std::string() : said.error().message;
+  };
+  const char *one_switch = "dgx-h100:nodes=2,net=ib-ndr", *lossy = "dgx-h100:nodes=2,net=roce-400",
+             *spines = "dgx-h100:nodes=64,net=roce-400";
+  EXPECT_NE(refused(one_switch, "spread=spray").find("spread=spray has no effect"), std::string::npos);
+  EXPECT_EQ(refused(spines, "spread=adaptive"), "");
+  for (const char* of_ethernet :
+       {"loss=0.1%", "pfc=off", "dcqcn=off", "recovery=selective", "timeout=1ms", "alpha=2"}) {
+    EXPECT_NE(refused(one_switch, of_ethernet).find("no link of"), std::string::npos) << of_ethernet;
+    EXPECT_EQ(refused(lossy, of_ethernet), "") << of_ethernet;
+  }
+  EXPECT_NE(refused(one_switch, "buffer=64").find("less than a packet"), std::string::npos);
+  EXPECT_EQ(refused(one_switch, "buffer=64K,spread=flow,voq=off"), "");
 }
 
 }  // namespace

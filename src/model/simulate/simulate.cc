@@ -1,5 +1,6 @@
 #include "model/simulate/simulate.h"
 
+#include "model/sim/packet/effect.h"
 #include "model/simulate/odd_nodes.h"
 #include "model/simulate/parts.h"
 #include "plan/cost/load.h"
@@ -56,16 +57,17 @@ std::string_view name(Method method) {
   return method == Method::kFull ? "full" : method == Method::kSymmetric ? "symmetric" : "extrapolated";
 }
 
-Status check_packets(const cost::MachineView& machine, const sim::Disturbances& disturbances) {
+Status check_packets(const cost::MachineView& machine, const sim::PacketOptions& packets,
+                     const sim::Disturbances& disturbances) {
   if (!machine.costs().gpu())
     return bad_input("packets are simulated between GPUs, not between the cores of {}", machine.topology().title);
   if (!disturbances.flaps.empty() || !disturbances.changes.empty())
     return bad_input("links that flap or change while the job runs are simulated by flows, not by packets");
-  return {};
+  return sim::check_effect(packets, machine.topology(), machine.routes());
 }
 
 Result<Outcome> simulate(const cost::MachineView& machine, const Task& task, const Plan& plan, const Options& asked) {
-  if (asked.packets) WEFT_CHECK(check_packets(machine, asked.disturbances));
+  if (asked.packets) WEFT_CHECK(check_packets(machine, *asked.packets, asked.disturbances));
   std::int64_t total_steps = 0;
   auto answered = answer(machine, task, plan, sparing(asked), total_steps);
   if (asked.spent != nullptr) *asked.spent += total_steps;

@@ -86,8 +86,10 @@ struct Outcome {
   std::string longest_queue = {};  // of packets: the link that it waited for
 };
 
-// Checks that packets can be simulated there. Errors (bad input): the ranks are CPU cores; links flap.
-Status check_packets(const cost::MachineView& machine, const sim::Disturbances& disturbances);
+// Checks that packets can be simulated there. Errors (bad input): the ranks are CPU cores; links flap; an option that
+// was given changes nothing there.
+Status check_packets(const cost::MachineView& machine, const sim::PacketOptions& packets,
+                     const sim::Disturbances& disturbances);
 
 // Simulates how long a collective takes on a machine: at flow level, or at packet level if asked for.
 //   Folded: the algorithm claims a rotation of ranks that leaves its schedule the same; the least multiple of it under

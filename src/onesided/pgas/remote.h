@@ -122,14 +122,14 @@ inline void quiet(const Space& space) {
 }
 
 inline void put(const Space& space, const char* call, void* to, const void* from, std::size_t bytes, Rank rank) {
-  if (bytes == 0) return;
+  if (bytes == 0) return space.expect_rank(call, rank);
   detail::Recording recording(space, Event::Kind::kPut, to, bytes, rank);
   detail::put(space, call, to, from, bytes, rank);
   recording.holds(from, bytes);
 }
 
 inline void get(const Space& space, const char* call, void* to, const void* from, std::size_t bytes, Rank rank) {
-  if (bytes == 0) return;
+  if (bytes == 0) return space.expect_rank(call, rank);
   const std::byte* const source = space.at(call, from, static_cast<Bytes>(bytes), rank);
   detail::check_local(space, call, to);
   const detail::Recording recording(space, Event::Kind::kGet, from, bytes, rank);
@@ -191,7 +191,7 @@ inline void copy_strided(std::byte* to, const std::byte* from, std::ptrdiff_t to
 // Every stride-th of `count` elements, strides in elements. Requires: strides of at least 1; else the process ends.
 inline void put_strided(const Space& space, const char* call, void* to, const void* from, std::size_t element,
                         std::ptrdiff_t to_stride, std::ptrdiff_t from_stride, std::size_t count, Rank rank) {
-  if (count == 0) return;
+  if (count == 0) return space.expect_rank(call, rank);
   detail::check_strides(space, call, to_stride, from_stride, count, element);
   const auto* source = static_cast<const std::byte*>(from);
   std::byte* const target = space.at(call, to, static_cast<Bytes>(detail::extent(count, to_stride, element)), rank);
@@ -206,7 +206,7 @@ inline void put_strided(const Space& space, const char* call, void* to, const vo
 }
 inline void get_strided(const Space& space, const char* call, void* to, const void* from, std::size_t element,
                         std::ptrdiff_t to_stride, std::ptrdiff_t from_stride, std::size_t count, Rank rank) {
-  if (count == 0) return;
+  if (count == 0) return space.expect_rank(call, rank);
   detail::check_strides(space, call, from_stride, to_stride, count, element);
   const std::size_t extent = detail::extent(count, from_stride, element);
   const std::byte* source = space.at(call, from, static_cast<Bytes>(extent), rank);

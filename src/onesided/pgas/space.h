@@ -62,12 +62,17 @@ class Space {
   // The address of the symmetric object at `address` at `rank`; null: not mapped here.
   // Requires: `rank` exists, [address, address + length) is symmetric; else the process ends.
   std::byte* at(const char* call, const void* address, Bytes length, Rank rank) const {
-    if (rank < 0 || rank >= ranks_) [[unlikely]]
-      no_such_rank(call, rank);
+    expect_rank(call, rank);
     const Region* region = find(address, length);
     if (region == nullptr) [[unlikely]]
       not_symmetric(call, address, length, rank);
     return region->at(address, rank);
+  }
+
+  // Ends the process where there is no such rank: of operations without bytes, which have no address to look at.
+  void expect_rank(const char* call, Rank rank) const {
+    if (rank < 0 || rank >= ranks_) [[unlikely]]
+      no_such_rank(call, rank);
   }
 
   // Requires: `address` is symmetric.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "machine/catalog/catalog.h"
+#include "base/text.h"
 #include "machine/peer_access.h"
 #include "plan/cost/access_costs.h"
 
@@ -34,17 +34,6 @@ struct Reading {
   }
 };
 
-// What a GPU reads of its own memory. Errors (bad input): the catalogue has no rate.
-Result<BytesPerSecond> memory_of(const MachineView& machine, Rank reader) {
-  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
-  const std::string& model = machine.topology().device(machine.device(reader)).model;
-  const topology::Part* part = catalog.find(model);
-  const topology::Figure* rate = part != nullptr ? part->figure("memory_rate") : nullptr;
-  if (rate == nullptr)
-    return bad_input("the catalogue has no memory_rate of '{}', which reading a copy depends on", model);
-  return rate_of(*rate) * read_efficiency(true);
-}
-
 Result<Reading> reading_of(const MachineView& machine, Rank reader, const topology::Path& path) {
   const bool gpu = machine.costs().gpu();
   Reading r{.machine = machine,
@@ -59,12 +48,23 @@ Result<Reading> reading_of(const MachineView& machine, Rank reader, const topolo
     if (path.type == PathType::kNet) r.call += hop->least;
   }
   if (!gpu) return r;
-  WEFT_TRY(r.memory, memory_of(machine, reader));
+  WEFT_TRY(r.memory, read_rate(machine, reader));
   return r;
 }
 
-// The blocks of a copy that a stream makes beside computation: each has a call of its own, and the first is waited for.
+constexpr Bytes kMostBytes = Bytes{1} << 40;
+
+// The blocks of a copy that a stream makes beside computation.
 constexpr int kBlocks = 8;
+
+// What of a copy in blocks, each with a call of its own, the work of the first use hides; the first block is waited
+// for.
+Duration hidden_by_work(Duration copy, Duration call, Duration use, Duration work) {
+  if (work <= Duration()) return {};
+  const Duration here = use + work, in_blocks = copy + call * (kBlocks - 1);
+  const Duration beside = (in_blocks + here) * (1.0 / kBlocks) + std::max(in_blocks, here) * (1 - 1.0 / kBlocks);
+  return std::max(Duration(), copy + here - beside);
+}
 
 void weigh(AccessAdvice& advice, const Reading& reading, const Access& access) {
   const auto touched = std::max<Bytes>(1, static_cast<Bytes>(static_cast<double>(access.bytes) * access.fraction));
@@ -73,10 +73,9 @@ void weigh(AccessAdvice& advice, const Reading& reading, const Access& access) {
   advice.copy = reading.copy(access.bytes);
   advice.use_here = reading.local(touched);
   advice.cached = touched <= access.cache;
-  const Duration here = advice.use_here + access.work, in_blocks = advice.copy + reading.call * (kBlocks - 1);
-  const Duration beside = (in_blocks + here) * (1.0 / kBlocks) + std::max(in_blocks, here) * (1 - 1.0 / kBlocks);
-  const Duration after = advice.copy + here, first = access.work > Duration() ? std::min(after, beside) : after;
-  advice.hidden = after - first;
+  const Duration here = advice.use_here + access.work;
+  advice.hidden = hidden_by_work(advice.copy, reading.call, advice.use_here, access.work);
+  const Duration first = advice.copy + here - advice.hidden;
   const Duration later = advice.cached ? advice.use_here : advice.use_there;
   advice.pointer = advice.use_there + access.work + (later + access.work) * again;
   advice.get = first + here * again;
@@ -115,6 +114,10 @@ Result<AccessAdvice> advise(const MachineView& machine, Rank reader, Rank owner,
   const topology::Path path = machine.path(reader, owner);
   if (path.type == PathType::kDis) return bad_input("ranks {} and {} are not connected", reader, owner);
   WEFT_TRY(const Reading reading, reading_of(machine, reader, path));
+  const auto size = machine.costs().gpu() ? memory_size(machine, owner) : Result<Bytes>(kMostBytes);
+  if (size && access.bytes > *size)
+    return bad_input("an array of {} is larger than the {} of rank {}, which has it", format_bytes(access.bytes),
+                     format_bytes(*size), owner);
   AccessAdvice advice;
   advice.path = fmt::format("{}, {:.0f} GB/s", name(path.type), reading.link.gb());
   const std::string why_not = no_pointer(machine, reader, owner);
@@ -123,8 +126,7 @@ Result<AccessAdvice> advise(const MachineView& machine, Rank reader, Rank owner,
   weigh(advice, reading, access);
   if (!advice.pointer_possible) return advice;
   advice.from_uses = from_uses(advice, reading, access);
-  constexpr Bytes kMost = Bytes{1} << 40;
-  for (Bytes bytes = 1; bytes <= kMost && !advice.from_bytes; bytes *= 2) {
+  for (Bytes bytes = 1; bytes <= (size ? *size : kMostBytes) && !advice.from_bytes; bytes *= 2) {
     AccessAdvice at = advice;
     Access of = access;
     of.bytes = bytes;
@@ -156,6 +158,7 @@ bool coherent(const topology::Topology& t, const topology::Path& path) {
 
 // From this many uses on `before` and local uses are cheaper than loads; empty: never.
 std::optional<std::int64_t> cheaper_from(Duration before, const UnifiedAdvice& a) {
+  if (!a.fits) return std::nullopt;
   if (before + a.local < a.first) return 1;
   const Duration saved = a.again - a.local;
   if (saved <= Duration()) return std::nullopt;
@@ -167,7 +170,7 @@ std::optional<std::int64_t> cheaper_from(Duration before, const UnifiedAdvice& a
 Result<UnifiedAdvice> advise_unified(const MachineView& machine, Rank reader, const Access& access, const Tier& tier) {
   if (!machine.costs().gpu())
     return bad_input("memory that the host manages is used by accelerators; {} has none", machine.topology().title);
-  WEFT_TRY(const BytesPerSecond memory, memory_of(machine, reader));
+  WEFT_TRY(const BytesPerSecond memory, read_rate(machine, reader));
   const topology::Path path = host_path(machine, reader);
   if (path.type == topology::PathType::kDis) return bad_input("rank {} reaches no processor", reader);
   const auto touched = std::max<Bytes>(1, static_cast<Bytes>(static_cast<double>(access.bytes) * access.fraction));
@@ -178,9 +181,20 @@ Result<UnifiedAdvice> advise_unified(const MachineView& machine, Rank reader, co
                        static_cast<double>(access.bytes) / all.time.s() * 1e-9, all.bound);
   a.loads_possible = !tier.part.starts_with("nvme") && tier.part != "object-store";
   a.local = load_latency(true, topology::PathType::kLoc) + touched / memory;
-  a.first = loaded.time + path.latency;  // the question on its way there
+  // The question's way there; over links that are not coherent a load takes at least what one of a line does.
+  Duration question = loaded.latency + path.latency;
+  if (!a.coherent) question = std::max(question, load_latency(true, path.type));
+  a.first = loaded.time - loaded.latency + question;
   a.again = a.coherent && touched <= access.cache ? a.local : a.first;
   a.prefetch = call_time(true) + all.time;
+  a.hidden = hidden_by_work(a.prefetch, call_time(true), a.local, access.work);
+  if (const auto size = memory_size(machine, reader)) {
+    a.card = *size;
+    a.fits = touched <= a.card;
+    if (!a.fits && !a.loads_possible)
+      return bad_input("{} are more than the GPU's {}, and drives are not loaded from: use the array in parts",
+                       format_bytes(touched), format_bytes(a.card));
+  }
 
   // Lines of 128 bytes that are spread evenly touch nearly every leaf as soon as a leaf has one of them.
   const Paging paging = gpu_paging();
@@ -197,12 +211,12 @@ Result<UnifiedAdvice> advise_unified(const MachineView& machine, Rank reader, co
   const Duration work = access.work * uses;
   a.total[0] = a.first + a.again * (uses - 1) + work;
   a.total[1] = a.faulting + a.local * uses + work;
-  a.total[2] = a.prefetch + a.local * uses + work;
-  a.best = a.loads_possible && a.total[0] <= std::min(a.total[1], a.total[2]) ? UnifiedWay::kLoads
-           : a.total[1] < a.total[2]                                          ? UnifiedWay::kFaults
-                                                                              : UnifiedWay::kPrefetch;
+  a.total[2] = a.prefetch - a.hidden + a.local * uses + work;
+  a.best = !a.fits || (a.loads_possible && a.total[0] <= std::min(a.total[1], a.total[2])) ? UnifiedWay::kLoads
+           : a.total[1] < a.total[2]                                                       ? UnifiedWay::kFaults
+                                                                                           : UnifiedWay::kPrefetch;
   if (a.loads_possible) {
-    a.prefetch_from_uses = cheaper_from(a.prefetch, a);
+    a.prefetch_from_uses = cheaper_from(a.prefetch - a.hidden, a);
     a.faults_from_uses = cheaper_from(a.faulting, a);
   }
   return a;

@@ -56,7 +56,11 @@ struct UnifiedAdvice {
   Duration first, again;                         // a use by loads; a later one
   Duration faulting, prefetch;                   // before uses are local
   Duration local;                                // a use then
-  Duration total[3];                             // all uses, by UnifiedWay
+  Duration hidden;                               // the part of a prefetch that the work of the first use hides
+  // What is used fits in the GPU's memory of `card` bytes; else pages go and come with every use, and loads are best.
+  bool fits = true;
+  Bytes card = 0;     // 0: the catalogue does not say
+  Duration total[3];  // all uses, by UnifiedWay
   UnifiedWay best = UnifiedWay::kLoads;
   std::optional<std::int64_t> prefetch_from_uses,
       faults_from_uses;  // cheaper than loads from this many on; empty: never

@@ -1,9 +1,11 @@
 #include "plan/cost/access_costs.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/check.h"
 #include "base/embedded.h"
+#include "machine/catalog/catalog.h"
 #include "plan/cost/shipped.h"
 
 namespace weft::embedded {
@@ -48,6 +50,49 @@ Duration load_latency(bool gpu, PathType path) {
 Duration call_time(bool gpu) { return Duration::nanoseconds(number("calls", "call_ns", gpu)); }
 
 double read_efficiency(bool gpu) { return number("reads", "read_efficiency", gpu); }
+
+namespace {
+
+Result<topology::Figure> memory_figure(const std::string& model, const char* figure, std::string_view why) {
+  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
+  const topology::Part* part = catalog.find(model);
+  const topology::Figure* found = part != nullptr ? part->figure(figure) : nullptr;
+  if (found == nullptr) return bad_input("the catalogue has no {} of '{}', which {} depends on", figure, model, why);
+  return *found;
+}
+
+const std::string& model_of(const MachineView& machine, Rank rank) {
+  return machine.topology().device(machine.device(rank)).model;
+}
+
+// A GPU's copies within its memory are reads and writes at what its slowest kind reads; kinds that the catalogue does
+// not have, at the table's.
+json local_copies(const MachineView& machine) {
+  json local = table().at("local");
+  if (!machine.costs().gpu()) return local;
+  std::set<std::string> seen;
+  std::optional<BytesPerSecond> least;
+  for (Rank r = 0; r < machine.endpoints(); ++r) {
+    if (!seen.insert(model_of(machine, r)).second) continue;
+    if (const auto rate = read_rate(machine, r); rate && (!least || *rate < *least)) least = *rate;
+  }
+  if (least)
+    for (json& e : local)
+      if (e.at("endpoint") == "gpu") e["channel_GBps"] = least->gb();
+  return local;
+}
+
+}  // namespace
+
+Result<BytesPerSecond> read_rate(const MachineView& machine, Rank reader) {
+  WEFT_TRY(const auto rate, memory_figure(model_of(machine, reader), "memory_rate", "reading its memory"));
+  return rate_of(rate) * read_efficiency(true);
+}
+
+Result<Bytes> memory_size(const MachineView& machine, Rank owner) {
+  WEFT_TRY(const auto size, memory_figure(model_of(machine, owner), "memory", "what fits"));
+  return static_cast<Bytes>(size.value * static_cast<double>(Bytes{1} << 30));
+}
 
 Result<Duration> posting_time(const std::string& poster) {
   std::string known;
@@ -103,8 +148,10 @@ namespace {
 Result<OneSidedView> view_with(const MachineView& machine, const json& paths) {
   const auto kind = machine.costs().gpu() ? HopCosts::Endpoint::kGpu : HopCosts::Endpoint::kCpu;
   WEFT_TRY(const auto conditions, conditions_of(machine.topology()));
-  const json over = {
-      {"schema", "weft.calibration/1"}, {"paths", paths}, {"hops", table().at("hops")}, {"local", table().at("local")}};
+  const json over = {{"schema", "weft.calibration/1"},
+                     {"paths", paths},
+                     {"hops", table().at("hops")},
+                     {"local", local_copies(machine)}};
   WEFT_TRY(HopCosts costs, HopCosts::calibrated(kind, conditions, "access_costs.json", over.dump()));
   return OneSidedView{machine, std::move(costs)};
 }

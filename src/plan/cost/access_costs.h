@@ -13,6 +13,11 @@ Duration call_time(bool gpu);
 // The part of a memory's own rate that reading gets.
 double read_efficiency(bool gpu);
 
+// What an accelerator reads of its own memory, and how much it has: of the catalogue. Errors (bad input): the catalogue
+// has no such figure of this rank's model.
+Result<BytesPerSecond> read_rate(const MachineView& machine, Rank reader);
+Result<Bytes> memory_size(const MachineView& machine, Rank owner);
+
 // What posting one message to a NIC takes if this one does it: "gpu", "proxy", "cpu". Errors (bad input): another word.
 Result<Duration> posting_time(const std::string& poster);
 // A machine's costs where every message across the network is posted so. Errors: see HopCosts::calibrated.

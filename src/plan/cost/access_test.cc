@@ -105,6 +105,30 @@ TEST(Access, ACopyInAStreamHidesBehindTheWorkAndLoadsDoNot) {
   EXPECT_EQ(on("dgx-h100", {.bytes = 64 * kMiB}).hidden, Duration());  // nothing to hide behind
 }
 
+TEST(Access, WhatIsLargerThanAGpuIsRefusedOrOnlyLoadedFrom) {
+  const auto machine = shipped_view(topology::load_machine("dgx-h100").value()).value();
+  EXPECT_NE(advise(machine, 0, 1, {.bytes = Bytes{400} << 30}).error().message.find("larger than the 80 GiB of rank 1"),
+            std::string::npos);
+  const auto host = advise_unified(machine, 0, {.bytes = Bytes{400} << 30, .reuse = 9}, {});
+  ASSERT_TRUE(host) << host.error().message;
+  EXPECT_FALSE(host->fits);
+  EXPECT_EQ(host->best, UnifiedWay::kLoads);
+  EXPECT_FALSE(host->prefetch_from_uses || host->faults_from_uses);
+}
+
+TEST(Access, WorkHidesAPrefetchAndALoadTakesWhatAPollTakes) {
+  const auto machine = shipped_view(topology::load_machine("dgx-h100").value()).value();
+  const auto work = Duration::microseconds(2000);
+  const auto idle = advise_unified(machine, 0, {.bytes = Bytes{64} << 20}, {}).value();
+  const auto busy = advise_unified(machine, 0, {.bytes = Bytes{64} << 20, .work = work}, {}).value();
+  EXPECT_EQ(idle.hidden, Duration());
+  EXPECT_GT(busy.hidden, idle.prefetch * 0.8);  // but for the first of eight blocks, and the blocks' calls
+  EXPECT_NEAR((busy.total[2] + busy.hidden) / (idle.total[2] + work), 1, 1e-9);
+  EXPECT_EQ(busy.total[0], idle.total[0] + work);
+  const auto line = advise_unified(machine, 0, {.bytes = 64}, {}).value();
+  EXPECT_NEAR(line.first / flag_costs(machine, 0, -1).look, 1, 0.01);
+}
+
 TEST(Access, ACacheThatKeepsAPeersLinesServesLaterUses) {
   const AccessAdvice kept = on("dgx-h100", {.bytes = kMiB, .reuse = 1000, .cache = kMiB});
   const AccessAdvice beyond = on("dgx-h100", {.bytes = kMiB + 1, .reuse = 1000, .cache = kMiB});

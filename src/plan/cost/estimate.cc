@@ -187,7 +187,7 @@ class Estimator::ScheduleCache {
     if (static_cast<double>(empty.size()) < std::min<double>(rounds, kWalkedRounds))
       empty = Walk(machine_, task, plan, expanded.script, links, true).run(rounds);
     Walk walk(machine_, task, plan, expanded.script, links, false);
-    const double total = seconds(walk.run(rounds), rounds);
+    const double total = std::max(seconds(walk.run(rounds), rounds), rounds * walk.busiest_per_round());
     return Walked{.total = total, .latency = seconds(empty, rounds), .work = walk.work_per_round() * rounds};
   }
 

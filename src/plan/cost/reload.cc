@@ -149,12 +149,13 @@ Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, 
     const topology::Figure* writing = way.write ? part.figure("write_rate") : nullptr;
     const BytesPerSecond rate = topology::rate_of(writing != nullptr ? *writing : *part.figure("rate")) * count;
     const Duration time = Bytes{ranks} * rank_bytes / rate;
-    if (time > answer.time) answer = {time, fmt::format("{}*{}", tier.part, count)};
+    if (time > answer.time) answer = {.time = time, .latency = {}, .bound = fmt::format("{}*{}", tier.part, count)};
     if (const auto* latency = part.figure("latency"); latency != nullptr && own.empty())
       load.latency += topology::duration_of(*latency);
     if (way.bounce)
       load.latency += call_time(machine.costs().gpu()) + Bytes{ranks} * std::min(rank_bytes, kBuffer) / rate;
   }
+  answer.latency = load.latency;
   answer.time += load.latency;
   return answer;
 }

@@ -17,6 +17,7 @@ Result<Tier> parse_tier(const std::string& text);
 
 struct Reload {
   Duration time;
+  Duration latency;   // the part of it that does not depend on the bytes
   std::string bound;  // what limits it, e.g. "nvme-gen5*4", "PCIe link of gpu0"
 };
 

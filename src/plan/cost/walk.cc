@@ -107,7 +107,7 @@ double Walk::walk_round() {
   }
   for (const Busy& busy : busy_)
     end = std::max({end, busy.within / blocks_, busy.across / blocks_, busy.posting, busy.taking});
-  return empty_ ? end : std::max(end, (walked_ + 1) * links_.busiest * wire_);
+  return empty_ ? end : std::max(end, (walked_ + 1) * busiest_per_round());
 }
 
 // The strand's next step, as often as it follows itself and what it waits for is there. Returns how often.

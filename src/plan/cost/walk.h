@@ -30,6 +30,8 @@ class Walk {
   Rounds run(double rounds);
   // CPU ranks: how long each round that was walked kept the busiest rank's core busy, in seconds.
   double work_per_round() const;
+  // How long a round keeps the busiest link, over which the walked channel need not go, busy.
+  double busiest_per_round() const { return empty_ ? 0 : links_.busiest * wire_; }
 
  private:
   using End = Script::End;

@@ -1,6 +1,7 @@
 #include "plan/tune/vendor_rules.h"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "base/embedded.h"
@@ -28,17 +29,33 @@ bool holds(const json& rule, const std::string& model, Rank nodes, const schedul
   return !rule.contains("part") || bytes / task.ranks <= rule.at("part").get<Bytes>();
 }
 
+std::string tuner_of(const json& rule) {
+  std::string name = rule.at("library");
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
+
+const json& table() {
+  static const json loaded =
+      json::parse(embedded::vendor_rule_files()[0].text);  // vendor_rules_test.cc reads all of it
+  return loaded;
+}
+
 }  // namespace
 
+bool has_vendor_rules(std::string_view library) {
+  return std::ranges::any_of(table().at("rules"), [&](const json& rule) { return tuner_of(rule) == library; });
+}
+
 std::optional<VendorRule> vendor_rule(const cost::MachineView& machine, const schedule::Task& task) {
-  static const json table = json::parse(embedded::vendor_rule_files()[0].text);  // vendor_rules_test.cc reads all of it
   const std::string& model = machine.topology().device(machine.device(0)).model;
   const Rank nodes = machine.nodes(task.ranks);
-  for (const json& rule : table.at("rules"))
+  for (const json& rule : table().at("rules"))
     if (holds(rule, model, nodes, task))
       return VendorRule{.library = rule.at("library"),
                         .choice = rule.at("choice"),
-                        .source = table.at("sources").at(rule.at("source").get<std::string>()).at("title"),
+                        .source = table().at("sources").at(rule.at("source").get<std::string>()).at("title"),
+                        .tuner = tuner_of(rule),
                         .algorithm = rule.at("algorithm"),
                         .protocol = rule.at("protocol")};
   return std::nullopt;

@@ -148,6 +148,7 @@ Result<PacketOptions> PacketOptions::parse(std::string_view text) {
     const std::size_t equals = one.find('=');
     if (equals == std::string_view::npos) return bad_input("--level packet: '{}' is not KEY=VALUE", one);
     WEFT_CHECK(set(options, one.substr(0, equals), one.substr(equals + 1)));
+    options.given.emplace_back(one);
     text.remove_prefix(std::min(text.size(), one.size() + 1));
     reorder |= one.starts_with("reorder=");
   }

@@ -34,6 +34,7 @@ struct PacketOptions {
   Bytes payload = 0;                  // of every packet on every link; 0: by the rules
   std::vector<double> weights = {1};  // of the service classes; their number
   std::uint64_t seed = 1;
+  std::vector<std::string> given;  // as it was written: "loss=0.1%"
 
   // "voq=off,switching=store-and-forward,pfc=off,dcqcn=off,recovery=selective,timeout=100us,alpha=0.5,ber=1e-9,
   // loss=0.1%,spread=spray,reorder=64,buffer=64K,payload=1K,weights=4/1,seed=7";

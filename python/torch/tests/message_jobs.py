@@ -1,0 +1,115 @@
+"""Messages beyond the plain ones, and tensors whose memory has gaps. Jobs of one rank: NAME RANK RANKS FILE BACKEND."""
+
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from rank import main, sentence
+
+
+def ring(value, group=None, tag=0):
+    """What the rank before sent: `value` of each goes to the rank after it."""
+    n, r = dist.get_world_size(group), dist.get_rank(group)
+    out, into = torch.full((1000,), float(value)), torch.empty(1000)
+    sends = dist.P2POp(dist.isend, out, group=group, tag=tag, group_peer=(r + 1) % n)
+    receives = dist.P2POp(dist.irecv, into, group=group, tag=tag, group_peer=(r - 1) % n)
+    for work in dist.batch_isend_irecv([sends, receives]):
+        work.wait()
+    assert (into == into[0]).all()
+    return into[0].item()
+
+
+def to_itself(rank, ranks):
+    """An all_to_all of messages whose own part is a message, too; receives before their sends, tags out of order."""
+    into = [torch.empty(rank + 1) for _ in range(ranks)]
+    works = [dist.irecv(into[r], r) for r in range(ranks)]
+    works += [dist.isend(torch.full((r + 1,), 10.0 * rank + r), r) for r in range(ranks)]
+    for work in works:
+        work.wait()
+    assert [t.tolist() for t in into] == [[10.0 * r + rank] * (rank + 1) for r in range(ranks)]
+    sends = [dist.isend(torch.full((2, 2), float(tag)), rank, tag=tag) for tag in (1, 2, 3)]
+    found = torch.zeros(2, 4)[:, ::2]
+    for tag in (3, 1, 2):
+        dist.irecv(found, rank, tag=tag).wait()
+        assert (found == tag).all()
+    for work in sends:
+        work.wait()
+    own = dist.isend(torch.ones(1), rank, tag=9)
+    any_rank = torch.zeros(1)
+    received = dist.irecv(any_rank, tag=9)  # torch's recv() refuses a message from itself after it has come
+    received.wait()
+    assert received._source_rank() == rank and any_rank == 1
+    own.wait()
+    dist.barrier()
+    print("right")
+
+
+def made_again(rank, ranks):
+    """Groups on one store, one after the other: a rank may be in the next one before another has left the last one."""
+    dist.destroy_process_group()
+    store = dist.FileStore(sys.argv[4] + "_again", ranks)
+    for life in range(4):
+        dist.init_process_group(sys.argv[5], store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=20))
+        if life != 1:  # the second one ends without a call
+            assert ring(100 * life + rank) == 100 * life + (rank - 1) % ranks
+            x = torch.ones(3)
+            dist.all_reduce(x)
+            assert x.tolist() == [ranks] * 3
+        dist.destroy_process_group()
+    print("right")
+
+
+def messages_after_shrinking(rank, ranks):
+    """Messages of a group do not come to those of the group that is made of it, twice."""
+    assert ring(rank) == (rank - 1) % ranks
+    if rank == ranks - 1:
+        return print("right")
+    group = dist.shrink_group([ranks - 1])
+    assert ring(100 + rank, group) == 100 + (rank - 1) % (ranks - 1)
+    if rank == ranks - 2:
+        return print("right")
+    group = dist.shrink_group([ranks - 2])
+    assert ring(200 + rank, group, tag=5) == 200 + (rank - 1) % (ranks - 2)
+    print("right")
+
+
+def gaps(rank, ranks):
+    """Elements are moved by their index, whatever lies between them in memory, and nothing between them is written."""
+
+    def strided(value):
+        return (torch.arange(6.0) + 100 * value).reshape(3, 2)[:, 1]
+
+    x = strided(rank)
+    dist.broadcast(x, 1)
+    assert x.tolist() == strided(1).tolist()
+    for root in range(ranks):
+        around = torch.full((3, 2), -1.0)
+        around[:, 1] = strided(rank)
+        dist.reduce(around[:, 1], root)
+        expected = sum(strided(r) for r in range(ranks)) if rank == root else strided(rank)
+        assert around[:, 1].tolist() == expected.tolist() and (around[:, 0] == -1).all(), (rank, root, around)
+    around = torch.full((3, 2), -1.0)
+    dist.scatter(around[:, 1], [strided(10 + r) for r in range(ranks)] if rank == 0 else None, 0)
+    assert around[:, 1].tolist() == strided(10 + rank).tolist() and (around[:, 0] == -1).all()
+    square = torch.arange(16).reshape(4, 4)
+    if rank == 0:
+        dist.send(square.t(), 1)
+    elif rank == 1:
+        plain = torch.zeros(4, 4, dtype=torch.int64)
+        dist.recv(plain, 0)
+        assert torch.equal(plain, square.t())
+    image = torch.arange(24.0).reshape(1, 2, 3, 4)
+    mine = image.to(memory_format=torch.channels_last if rank == 0 else torch.contiguous_format).clone()
+    dist.all_reduce(mine)
+    assert torch.equal(mine, ranks * image)
+    print("right")
+
+
+def long_list(rank, ranks):
+    parts = [torch.empty(1)] * (ranks + 1)
+    print(sentence(lambda: dist.all_gather(parts, torch.ones(1))), flush=True)
+
+
+if __name__ == "__main__":
+    main(globals())
