@@ -280,7 +280,9 @@ TEST(EstimateAndSimulation, AgreeOnTreesOfWhichOneChannelHasASlowNic) {
     const auto& tree = **collectives::find_algorithm(Collective::kAllReduce, "tree");
     const Plan plan = plan_of(machine, task, tree, Protocol::kLL128, 8);
     const Duration found = simulate::simulate(machine, task, plan, {}).value().time;
-    EXPECT_NEAR(cost::estimate(machine, task, plan)->total / found, 1, 0.2) << fault;
+    const double ratio = cost::estimate(machine, task, plan)->total / found;
+    EXPECT_GT(ratio, 0.6) << fault;  // 0.3 where only channel 0's links count; messages also wait for each other
+    EXPECT_LT(ratio, 1.1) << fault;
   }
 }
 

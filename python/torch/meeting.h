@@ -91,7 +91,7 @@ inline std::string first_keys() {
   return again ? c10::str("weft/restart-", restarts, "/") : "weft/";
 }
 
-// What becomes of the store that ranks meet by, and of the key with the id. Asked about from time to time.
+// Asks from time to time what has become of the store that ranks meet by, and of the key with the id.
 class StoreWatch {
  public:
   // `read`: what stood under the key; empty: this rank has written it itself.

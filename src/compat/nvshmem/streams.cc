@@ -39,7 +39,7 @@ Status Streams::push(cudaStream_t stream, std::function<void()> work) {
   return {};
 }
 
-// Without CUDA: the default stream, under CUDA's three names for it, and what make() returned.
+// Without CUDA there are the default stream, under its three names, and what make() returned.
 Status Streams::known(cudaStream_t stream) {
   if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return {};  // null, cudaStreamLegacy, cudaStreamPerThread
   const std::lock_guard guard(mutex_);

@@ -30,11 +30,11 @@ bool flows(const Event& e) {
   return (e.kind == Kind::kPut || e.kind == Kind::kPutSignal || reads(e.kind) || by_pointer(e.kind)) && e.bytes > 0;
 }
 
-// What a rank puts to itself is a copy within its memory.
+// What a rank puts to itself is a copy within its memory; a load or a store there is one access of it.
 Operation move_of(Rank rank, const Event& e) {
   Operation move{.kind = Operation::Kind::kMove, .bytes = e.bytes};
   const End here{.kind = End::Kind::kLocal};
-  const End there = e.peer == rank ? here : End{.kind = End::Kind::kRemote, .peer = e.peer};
+  const End there = e.peer == rank && !by_pointer(e.kind) ? here : End{.kind = End::Kind::kRemote, .peer = e.peer};
   move.sources.push_back(reads(e.kind) ? there : here);
   move.destinations.push_back(reads(e.kind) ? here : there);
   return move;
