@@ -111,10 +111,11 @@ std::vector<std::string> findings(const Topology& machine) {
         fmt::format("{} of {} have no model: constants of no vendor are used, and NCCL's tuner needs FILE:gpu=MODEL "
                     "(weft catalog lists models)",
                     unnamed, counted(gpus.size(), "GPU")));
+  std::set<std::string_view> models;
+  for (const DeviceId gpu : gpus) models.insert(machine.device(gpu).model);
   std::set<std::string> vendors;  // the first word of a part's title
-  for (const DeviceId gpu : gpus)
-    if (const Part* part = catalog->find(machine.device(gpu).model))
-      vendors.insert(part->title.substr(0, part->title.find(' ')));
+  for (const std::string_view model : models)
+    if (const Part* part = catalog->find(model)) vendors.insert(part->title.substr(0, part->title.find(' ')));
   if (vendors.size() > 1)
     found.push_back(
         fmt::format("GPUs of {}: none of these vendors' libraries runs over both; weft's schedules are timed "
