@@ -690,6 +690,7 @@ TEST(Command, OtherLibrariesRulesChooseWherePublishedAndAreRefusedElsewhere) {
   const Answer rccl = weft("bench reduce_scatter --on mi300x --tuner rccl --min 1M --max 1M");
   EXPECT_EQ(rccl.code, 0) << rccl.err;
   EXPECT_NE(rccl.out.find("ring      LL "), std::string::npos) << rccl.out;
+  EXPECT_NE(weft("bench all_reduce --on mi300x --tuner rcl").err.find("also rccl, oneccl, neuron"), std::string::npos);
   const Answer elsewhere = weft("bench all_reduce --on dgx-h100 --tuner rccl --min 1M --max 1M");
   EXPECT_EQ(elsewhere.code, 2);
   EXPECT_NE(elsewhere.err.find("no published rule of it is for all_reduce on dgx-h100"), std::string::npos)

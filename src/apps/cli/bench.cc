@@ -111,7 +111,8 @@ Result<Machine> settle(BenchSpec& spec) {
   if (spec.iterations < 0) return bad_input("--iters {}: not a number of iterations", spec.iterations);
   WEFT_CHECK(check_channels(spec.channels));
   if (spec.tuner != "weft") {
-    if (!tune::has_vendor_rules(spec.tuner)) WEFT_CHECK(tune::nccl::release_of(spec.tuner));
+    if (const auto release = tune::nccl::release_of(spec.tuner); !release && !tune::has_vendor_rules(spec.tuner))
+      return bad_input("{}; also rccl, oneccl, neuron", release.error().message);
     if (spec.on.empty()) return bad_input("--tuner {} is for machines named by --on", spec.tuner);
   }
   if (spec.on.empty() && (!spec.faults.empty() || !spec.beside.empty() || !spec.loads.empty() ||
@@ -315,7 +316,7 @@ Command add_bench(CLI::App& app) {
   sub->add_option(
       "--post", spec->post,
       "with --on: who posts messages to the network: gpu (IBGDA), proxy (a thread of the host), cpu (default: "
-      "what the protocols' table says, 1 us as NCCL's proxy; dispatch and combine: as DeepEP, gpu)");
+      "what the protocols' table says, 1 us as NCCL's proxy; dispatch and combine: 0.05 us, DeepEP's kernels)");
   sub->add_option("--ranks,-n", spec->ranks_text,
                   "how many ranks (default: 2 here, every GPU of a simulated machine); for `all` a list: 2,3,8");
   sub->add_option("--root", spec->root, "of the rooted collectives")->capture_default_str();

@@ -27,7 +27,8 @@ net::cuda::WorkQueue& Streams::queue(cudaStream_t stream) {
 Status Streams::push(cudaStream_t stream, std::function<void()> work) {
   WEFT_CHECK(trouble_);
   if (device_ == nullptr) {
-    WEFT_CHECK(known(stream));
+    if (!has(stream))
+      return bad_input("{} is no stream: there is no CUDA here, and nobody made it", static_cast<void*>(stream));
     queue(stream).push(std::move(work));
     return {};
   }
@@ -37,14 +38,6 @@ Status Streams::push(cudaStream_t stream, std::function<void()> work) {
     gate->finish();
   });
   return {};
-}
-
-// Without CUDA there are the default stream, under its three names, and what make() returned.
-Status Streams::known(cudaStream_t stream) {
-  if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return {};  // null, cudaStreamLegacy, cudaStreamPerThread
-  const std::lock_guard guard(mutex_);
-  if (made_.contains(stream)) return {};
-  return bad_input("{} is no stream: there is no CUDA here, and nobody made it", static_cast<void*>(stream));
 }
 
 void Streams::wait(cudaStream_t stream) {
@@ -72,8 +65,9 @@ cudaStream_t Streams::make() {
 }
 
 bool Streams::has(cudaStream_t stream) {
+  if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return true;  // the default stream: null, legacy, per thread
   const std::lock_guard guard(mutex_);
-  return queues_.contains(stream) || stream == nullptr;
+  return queues_.contains(stream);
 }
 
 bool Streams::end(cudaStream_t stream) {

@@ -30,7 +30,6 @@ class Streams {
   bool end(cudaStream_t stream);
 
  private:
-  Status known(cudaStream_t stream);
   net::cuda::WorkQueue& queue(cudaStream_t stream);
 
   std::unique_ptr<net::cuda::Device> device_;  // null: no CUDA
