@@ -7,11 +7,11 @@
 #include "base/counted.h"
 #include "base/report/reshard.h"
 #include "base/text.h"
-#include "machine/catalog/catalog.h"
 #include "model/simulate/words.h"
 #include "move/reshard/modelled.h"
 #include "move/reshard/prove.h"
 #include "move/reshard/read.h"
+#include "plan/cost/access_costs.h"
 
 namespace weft::cli {
 namespace {
@@ -126,15 +126,13 @@ void print(const report::ReshardReport& r) {
 
 // Errors (bad input): a rank receives more than its GPU's memory.
 Status check_memory(const report::ReshardReport& r, const Machine& machine) {
-  WEFT_TRY(const auto catalog, topology::Catalog::shipped());
-  const auto& topology = machine.view->topology();
   const auto most = std::max_element(r.received.begin(), r.received.end());
   if (most == r.received.end() || machine.view->endpoints() == 0) return {};
-  const auto* const part = catalog.find(topology.device(machine.view->device(0)).model);
-  const auto* const memory = part == nullptr ? nullptr : part->figure("memory");
-  if (memory == nullptr || static_cast<double>(*most) <= memory->value * (1 << 30)) return {};
-  return bad_input("{}: rank {} receives {}, and a {} has {} GiB of memory", r.to, most - r.received.begin(),
-                   format_bytes(*most), part->name, memory->value);
+  const auto memory = cost::memory_size(*machine.view, 0);
+  if (!memory || *most <= *memory) return {};
+  return bad_input("{}: rank {} receives {}, and a {} has {} of memory", r.to, most - r.received.begin(),
+                   format_bytes(*most), machine.view->topology().device(machine.view->device(0)).model,
+                   format_bytes(*memory));
 }
 
 // A line of stderr every ten seconds says how far the proof is.
