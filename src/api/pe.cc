@@ -89,14 +89,14 @@ Result<void*> Pe::allocate(const char* call, std::size_t bytes, std::size_t alig
   std::optional<Bytes> offset;
   const auto size = static_cast<Bytes>(std::min<std::size_t>(bytes, INT64_MAX / 2));
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (alignment <= static_cast<std::size_t>(kMostAlignment))
       offset = heap_.allocate(size, static_cast<Bytes>(alignment));
   }
   const bool populated = offset && net::memory::populate(heap_region_.own + *offset, std::max<Bytes>(size, 1));
   WEFT_TRY(const bool fine, agree(call, Change::kAllocate, "size", size, populated));
   if (fine) return heap_region_.own + *offset;
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (offset) heap_.release(*offset);
   return failure(
       Code::kNoResources, Blame::kOperation, "{} of {} bytes: {}", call, bytes,
@@ -107,7 +107,7 @@ Status Pe::free(const char* call, void* memory) {
   const Bytes offset = static_cast<std::byte*>(memory) - heap_region_.own;
   WEFT_TRY(const bool fine, agree(call, Change::kFree, "offset of the memory", offset, true));
   (void)fine;
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (!heap_.release(offset))
     space_.misuse(call,
                   fmt::format("{} is not the start of an allocation in use: freed twice, or never allocated", memory));
@@ -117,7 +117,7 @@ Status Pe::free(const char* call, void* memory) {
 Result<void*> Pe::reallocate(const char* call, void* memory, std::size_t bytes) {
   std::optional<Bytes> before;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     before = heap_.size_of(static_cast<std::byte*>(memory) - heap_region_.own);
   }
   if (!before) space_.misuse(call, fmt::format("{} is not the start of an allocation in use", memory));

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "api/session/session.h"
 #include "api/team.h"
 #include "base/env.h"
 #include "base/free_list.h"
+#include "base/mutex.h"
 #include "net/memory/group.h"
 #include "onesided/pgas/remote.h"
 #include "onesided/pgas/wait.h"
@@ -94,9 +94,9 @@ class Pe {
   pgas::Watch watch_;
   std::shared_ptr<Team> everybody_;
 
-  std::mutex mutex_;
-  FreeList heap_;          // guarded by mutex_; the same offsets on all ranks, because they make the same calls
-  std::string interface_;  // constant after construction
+  Mutex mutex_;
+  FreeList heap_ WEFT_GUARDED_BY(mutex_);  // the same offsets on all ranks, because they make the same calls
+  std::string interface_;                  // constant after construction
 };
 
 // Joins the job that the environment describes, or is alone in one. Returns when all ranks have joined.

@@ -10,12 +10,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "apps/cli/common.h"
+#include "base/mutex.h"
 
 namespace weft::cli {
 namespace {
@@ -37,8 +37,8 @@ int line_width() {
   return std::min(columns - 1, 100);
 }
 
-std::mutex doing_mutex;
-std::string doing_now;  // what a command said last that it does; guarded by doing_mutex
+Mutex doing_mutex;
+std::string doing_now WEFT_GUARDED_BY(doing_mutex);  // what a command said last that it does
 
 // The bytes at `at` that take one column, or none: a character of UTF-8, or a colour's escape sequence.
 struct Glyph {
@@ -88,7 +88,7 @@ int indent_of(const std::vector<Word>& words, int width) {
 }
 
 std::string doing() {
-  const std::lock_guard guard(doing_mutex);
+  const MutexLock guard(doing_mutex);
   return doing_now;
 }
 
@@ -209,7 +209,7 @@ void note_output() {
 
 void say_doing(const std::string& what) {
   {
-    const std::lock_guard guard(doing_mutex);
+    const MutexLock guard(doing_mutex);
     doing_now = what;
   }
   note_output();
@@ -220,9 +220,9 @@ void say_doing(const std::string& what) {
 }
 
 struct AtWork::State {
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable over;
-  bool ended = false;
+  bool ended WEFT_GUARDED_BY(mutex) = false;
   std::thread thread;
 };
 
@@ -231,8 +231,9 @@ AtWork::AtWork(const std::string& what) {
   state_ = new State;
   note_output();
   state_->thread = std::thread([state = state_, what, begun = Clock::now()] {
-    std::unique_lock lock(state->mutex);
-    while (!state->over.wait_for(lock, std::chrono::milliseconds(500), [&] { return state->ended; })) {
+    MutexLock lock(state->mutex);
+    while (!lock.wait_for(state->over, std::chrono::milliseconds(500),
+                          [&]() WEFT_REQUIRES(state->mutex) { return state->ended; })) {
       if (Clock::now().time_since_epoch() - shown_at.load() < std::chrono::seconds(1)) continue;
       const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
       const std::string now = doing();
@@ -245,7 +246,7 @@ AtWork::AtWork(const std::string& what) {
 AtWork::~AtWork() {
   if (state_ == nullptr) return;
   {
-    const std::lock_guard guard(state_->mutex);
+    const MutexLock guard(state_->mutex);
     state_->ended = true;
   }
   state_->over.notify_all();

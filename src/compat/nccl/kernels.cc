@@ -6,6 +6,7 @@
 #include "api/stream/path.h"
 #include "api/stream/start.h"
 #include "base/env.h"
+#include "base/mutex.h"
 #include "compat/nccl/same_calls.h"
 #include "net/link/key.h"
 
@@ -14,9 +15,9 @@ namespace {
 
 // The place where rank 0 leaves what all ranks of this process share.
 struct RecordPool {
-  std::mutex mutex;
-  std::map<std::uint64_t, Result<stream::Path>> groups;  // guarded by mutex
-  std::uint64_t next = 0;                                // likewise
+  Mutex mutex;
+  std::map<std::uint64_t, Result<stream::Path>> groups WEFT_GUARDED_BY(mutex);
+  std::uint64_t next = 0;  // likewise
 };
 RecordPool& pool() {
   static RecordPool all;
@@ -24,7 +25,7 @@ RecordPool& pool() {
 }
 
 std::uint64_t new_key() {
-  const std::lock_guard guard(pool().mutex);
+  const MutexLock guard(pool().mutex);
   return pool().next++;
 }
 
@@ -63,18 +64,18 @@ Result<std::unique_ptr<stream::Member>> open_together(Communicator& comm, std::u
                                                       std::span<const int> devices, const env::Settings& settings) {
   if (comm.rank() == 0) {
     auto path = open_here(devices, settings);
-    const std::lock_guard guard(pool().mutex);
+    const MutexLock guard(pool().mutex);
     pool().groups.emplace(key, std::move(path));
   }
   const Status there = comm.barrier();
   Result<stream::Path> path = failure(Code::kAborted, Blame::kCommunicator, "rank 0 gave up meanwhile");
   if (there) {
-    const std::lock_guard guard(pool().mutex);
+    const MutexLock guard(pool().mutex);
     if (const auto found = pool().groups.find(key); found != pool().groups.end()) path = found->second;
   }
   const Status taken = there ? comm.barrier() : there;
   if (comm.rank() == 0) {
-    const std::lock_guard guard(pool().mutex);
+    const MutexLock guard(pool().mutex);
     pool().groups.erase(key);
   }
   WEFT_CHECK(taken);

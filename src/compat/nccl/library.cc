@@ -94,40 +94,40 @@ void ncclComm::look() {
 }
 
 void ncclComm::note(const weft::Status& status) {
-  const std::lock_guard guard(mutex_);
+  const weft::MutexLock guard(mutex_);
   if (failed_ && !status) failed_ = status;
 }
 
 ncclResult_t ncclComm::async_error() {
-  const std::lock_guard guard(mutex_);
+  const weft::MutexLock guard(mutex_);
   return weft::compat::nccl::result_of(failed_);
 }
 
 std::string ncclComm::async_text() {
-  const std::lock_guard guard(mutex_);
+  const weft::MutexLock guard(mutex_);
   return failed_ ? std::string() : failed_.error().message;
 }
 
 ncclRedOp_t ncclComm::add_sum(const weft::compat::nccl::Premultiplied& sum) {
-  const std::lock_guard guard(mutex_);
+  const weft::MutexLock guard(mutex_);
   sums_[next_sum_] = sum;
   return static_cast<ncclRedOp_t>(next_sum_++);
 }
 
 std::optional<weft::compat::nccl::Premultiplied> ncclComm::sum(int op) {
-  const std::lock_guard guard(mutex_);
+  const weft::MutexLock guard(mutex_);
   const auto found = sums_.find(op);
   return found == sums_.end() ? std::nullopt : std::optional(found->second);
 }
 
 bool ncclComm::remove_sum(int op) {
-  const std::lock_guard guard(mutex_);
+  const weft::MutexLock guard(mutex_);
   return sums_.erase(op) == 1;
 }
 
 // Its address is no memory of the application's: programs ask for that.
 ncclWindow_t ncclComm::add_window(void* memory, std::size_t bytes) {
-  const std::lock_guard guard(mutex_);
+  const weft::MutexLock guard(mutex_);
   auto made =
       std::make_shared<const weft::compat::nccl::Window>(weft::compat::nccl::Window{memory, bytes, next_window_++});
   const auto handle = reinterpret_cast<ncclWindow_t>(const_cast<weft::compat::nccl::Window*>(made.get()));
@@ -136,25 +136,25 @@ ncclWindow_t ncclComm::add_window(void* memory, std::size_t bytes) {
 }
 
 std::shared_ptr<const weft::compat::nccl::Window> ncclComm::window(ncclWindow_t handle) {
-  const std::lock_guard guard(mutex_);
+  const weft::MutexLock guard(mutex_);
   const auto found = windows_.find(handle);
   return found == windows_.end() ? nullptr : found->second;
 }
 
 bool ncclComm::remove_window(ncclWindow_t handle) {
-  const std::lock_guard guard(mutex_);
+  const weft::MutexLock guard(mutex_);
   return windows_.erase(handle) == 1;
 }
 
 bool ncclComm::give_id(const std::string& name) {
-  const std::lock_guard guard(mutex_);
+  const weft::MutexLock guard(mutex_);
   if (!grow_id_.empty()) return false;
   grow_id_ = name;
   return true;
 }
 
 bool ncclComm::take_id(const std::string& name) {
-  const std::lock_guard guard(mutex_);
+  const weft::MutexLock guard(mutex_);
   if (grow_id_.empty() || grow_id_ != name) return false;
   grow_id_.clear();
   return true;

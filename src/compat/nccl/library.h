@@ -3,10 +3,10 @@
 #include <atomic>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "api/stream/member.h"
+#include "base/mutex.h"
 #include "compat/nccl/nccl.h"
 #include "net/cuda/work_queue.h"
 #include "weft/communicator.h"
@@ -95,14 +95,13 @@ struct ncclComm {
   weft::compat::nccl::OneSided& one_sided() { return *one_sided_; }
 
  private:
-  std::mutex mutex_;  // guards what follows
-  weft::Status failed_;
-  std::map<int, weft::compat::nccl::Premultiplied> sums_;
-  int next_sum_ = ncclNumOps;
-  std::map<ncclWindow_t, std::shared_ptr<const weft::compat::nccl::Window>> windows_;
-  std::uint64_t next_window_ = 0;
-  std::string grow_id_;  // empty: none was given
-  // No longer guarded.
+  weft::Mutex mutex_;
+  weft::Status failed_ WEFT_GUARDED_BY(mutex_);
+  std::map<int, weft::compat::nccl::Premultiplied> sums_ WEFT_GUARDED_BY(mutex_);
+  int next_sum_ WEFT_GUARDED_BY(mutex_) = ncclNumOps;
+  std::map<ncclWindow_t, std::shared_ptr<const weft::compat::nccl::Window>> windows_ WEFT_GUARDED_BY(mutex_);
+  std::uint64_t next_window_ WEFT_GUARDED_BY(mutex_) = 0;
+  std::string grow_id_ WEFT_GUARDED_BY(mutex_);  // empty: none was given
   std::unique_ptr<weft::compat::nccl::OneSided> one_sided_;
   weft::net::cuda::WorkQueue work_;  // ends first: waits for what was issued, unless aborted
 };

@@ -13,7 +13,7 @@ constexpr std::size_t kKept = 1024;  // calls that are over
 }  // namespace
 
 JobRecord::Pending* JobRecord::enqueued(Call call) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (pending_.size() >= kMostAhead && current_ == nullptr) {
     for (const auto& p : pending_)
       if (p->started == 0) p->call.channels = 0;
@@ -58,14 +58,14 @@ void JobRecord::tidy() {
 }
 
 void JobRecord::host_done(Pending* p) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (p->over) return;
   p->host_done = true;
   tidy();
 }
 
 bool JobRecord::channel_starts(Pending* p) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (p->over) return false;
   ++p->started;
   tidy();
@@ -73,14 +73,14 @@ bool JobRecord::channel_starts(Pending* p) {
 }
 
 void JobRecord::channel_stops(Pending* p) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (p->over) return;
   ++p->stopped;
   tidy();
 }
 
 void JobRecord::message(bool sends) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   recorder_->begin_tagged(sends);
 }
 

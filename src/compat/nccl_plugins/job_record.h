@@ -2,9 +2,9 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "exec/recorder/recorder.h"
 
 namespace weft::compat::plugins {
@@ -42,15 +42,15 @@ class JobRecord {
   void message(bool sends);
 
  private:
-  void start(Pending& p);
-  void tidy();  // ends and forgets calls that are done, in their order
+  void start(Pending& p) WEFT_REQUIRES(mutex_);
+  void tidy() WEFT_REQUIRES(mutex_);  // ends and forgets calls that are done, in their order
   // All channels have stopped; or fewer were started than NCCL said, all of them have stopped, and a later call runs.
-  bool is_over(const Pending& p) const;
+  bool is_over(const Pending& p) const WEFT_REQUIRES(mutex_);
   const std::unique_ptr<recorder::Recorder> recorder_;
-  std::mutex mutex_;
-  std::deque<std::unique_ptr<Pending>> pending_, over_;  // by mutex_, as the rest
-  Pending* current_ = nullptr;                           // that the record says is running
-  std::uint64_t number_ = 0;
+  Mutex mutex_;
+  std::deque<std::unique_ptr<Pending>> pending_ WEFT_GUARDED_BY(mutex_), over_ WEFT_GUARDED_BY(mutex_);
+  Pending* current_ WEFT_GUARDED_BY(mutex_) = nullptr;  // that the record says is running
+  std::uint64_t number_ WEFT_GUARDED_BY(mutex_) = 0;
 };
 
 class JobRecord::Pending : public Handle {

@@ -37,14 +37,14 @@ std::shared_ptr<api::Team> Library::peers_elsewhere() {
 }
 
 std::shared_ptr<api::Team> Library::held(nvshmem_team_t handle) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return handle < 0 || static_cast<std::size_t>(handle) >= teams_.size()
              ? nullptr
              : teams_[static_cast<std::size_t>(handle)].team;
 }
 
 nvshmem_team_t Library::keep(std::shared_ptr<api::Team> team, const nvshmem_team_config_t& config) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto free =
       std::find_if(teams_.begin() + NVSHMEM_TEAMS_MIN, teams_.end(), [](const Numbered& t) { return !t.team; });
   const auto handle = static_cast<nvshmem_team_t>(free - teams_.begin());
@@ -53,13 +53,15 @@ nvshmem_team_t Library::keep(std::shared_ptr<api::Team> team, const nvshmem_team
   return handle;
 }
 
-const nvshmem_team_config_t* Library::config(nvshmem_team_t handle) {
-  return team(handle) == nullptr ? nullptr : &teams_[static_cast<std::size_t>(handle)].config;
+std::optional<nvshmem_team_config_t> Library::config(nvshmem_team_t handle) {
+  if (team(handle) == nullptr) return std::nullopt;
+  const MutexLock guard(mutex_);
+  return teams_[static_cast<std::size_t>(handle)].config;
 }
 
 void Library::destroy(nvshmem_team_t handle) {
   std::shared_ptr<api::Team> ending;  // outside the lock: its end may wait for other members
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (handle < NVSHMEM_TEAMS_MIN || static_cast<std::size_t>(handle) >= teams_.size()) return;
   ending = std::move(teams_[static_cast<std::size_t>(handle)].team);
 }

@@ -1,10 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <vector>
 
 #include <nvshmemx.h>
+#include "base/mutex.h"
 #include "compat/nvshmem/streams.h"
 #include "compat/onesided/process.h"
 #include "onesided/pgas/remote.h"
@@ -21,7 +22,7 @@ class Library : public onesided::Process {
   api::Team* team(nvshmem_team_t handle) { return held(handle).get(); }
   std::shared_ptr<api::Team> held(nvshmem_team_t handle);
   nvshmem_team_t keep(std::shared_ptr<api::Team> team, const nvshmem_team_config_t& config);
-  const nvshmem_team_config_t* config(nvshmem_team_t handle);
+  std::optional<nvshmem_team_config_t> config(nvshmem_team_t handle);
   // Those that exist from the start stay.
   void destroy(nvshmem_team_t handle);
 
@@ -34,8 +35,8 @@ class Library : public onesided::Process {
     std::shared_ptr<api::Team> team;
     nvshmem_team_config_t config = NVSHMEM_TEAM_CONFIG_INITIALIZER;
   };
-  std::mutex mutex_;
-  std::vector<Numbered> teams_;  // guarded by mutex_; by handle
+  Mutex mutex_;
+  std::vector<Numbered> teams_ WEFT_GUARDED_BY(mutex_);  // by handle
 };
 
 // The C interface has no handle to pass: one library per process.

@@ -18,7 +18,7 @@ Streams::Streams() {
 }
 
 net::cuda::WorkQueue& Streams::queue(cudaStream_t stream) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   auto& queue = queues_[stream];
   if (queue == nullptr) queue = std::make_unique<net::cuda::WorkQueue>();
   return *queue;
@@ -49,7 +49,7 @@ void Streams::wait(cudaStream_t stream) {
 void Streams::wait_for_all() {
   std::vector<cudaStream_t> all;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     for (const auto& [stream, queue] : queues_) all.push_back(stream);
   }
   for (cudaStream_t stream : all) wait(stream);
@@ -57,7 +57,7 @@ void Streams::wait_for_all() {
 
 cudaStream_t Streams::make() {
   auto queue = std::make_unique<net::cuda::WorkQueue>();
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto stream = reinterpret_cast<cudaStream_t>(queue.get());  // no other stream has this value
   queues_[stream] = std::move(queue);
   made_.insert(stream);
@@ -66,13 +66,13 @@ cudaStream_t Streams::make() {
 
 bool Streams::has(cudaStream_t stream) {
   if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return true;  // the default stream: null, legacy, per thread
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return queues_.contains(stream);
 }
 
 bool Streams::end(cudaStream_t stream) {
   std::unique_ptr<net::cuda::WorkQueue> ending;  // its end waits for its work, outside the lock
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (made_.erase(stream) == 0) return false;
   ending = std::move(queues_[stream]);
   queues_.erase(stream);

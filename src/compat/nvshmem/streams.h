@@ -3,10 +3,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 
 #include <nvshmem.h>
+#include "base/mutex.h"
 #include "net/cuda/device.h"
 #include "net/cuda/work_queue.h"
 
@@ -34,9 +34,9 @@ class Streams {
 
   std::unique_ptr<net::cuda::Device> device_;  // null: no CUDA
   Status trouble_;
-  std::mutex mutex_;
-  std::map<cudaStream_t, std::unique_ptr<net::cuda::WorkQueue>> queues_;  // guarded by mutex_
-  std::set<cudaStream_t> made_;                                           // guarded by mutex_
+  Mutex mutex_;
+  std::map<cudaStream_t, std::unique_ptr<net::cuda::WorkQueue>> queues_ WEFT_GUARDED_BY(mutex_);
+  std::set<cudaStream_t> made_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::compat::nvshmem

@@ -31,7 +31,7 @@ int nvshmem_team_n_pes(nvshmem_team_t handle) {
   return team == nullptr ? -1 : team->ranks();
 }
 void nvshmem_team_get_config(nvshmem_team_t handle, nvshmem_team_config_t* config) {
-  if (const auto* kept = library("nvshmem_team_get_config").config(handle)) *config = *kept;
+  if (const auto kept = library("nvshmem_team_get_config").config(handle)) *config = *kept;
 }
 int nvshmem_team_translate_pe(nvshmem_team_t from, int pe, nvshmem_team_t to) {
   Library& l = library("nvshmem_team_translate_pe");

@@ -15,21 +15,21 @@ weft_shmem_team* Library::team(const char* call, shmem_team_t handle) {
   if (handle == SHMEM_TEAM_SHARED) return &near_;
   if (handle == SHMEM_TEAM_WORLD) return &world_;
   if (handle == SHMEM_TEAM_INVALID) return nullptr;
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (std::ranges::none_of(teams_, [&](const auto& t) { return t.get() == handle; }))
     space().misuse(call, "the team has been destroyed, or was never made");
   return handle;
 }
 
 shmem_team_t Library::keep(std::shared_ptr<api::Team> team, const shmem_team_config_t& config) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   teams_.push_back(std::make_unique<weft_shmem_team>(weft_shmem_team{std::move(team), config}));
   return teams_.back().get();
 }
 
 void Library::destroy(shmem_team_t handle) {
   std::unique_ptr<weft_shmem_team> ending;  // outside the lock: its end may wait for other members
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto found = std::find_if(teams_.begin(), teams_.end(), [&](const auto& t) { return t.get() == handle; });
   if (found == teams_.end()) return;
   ending = std::move(*found);
@@ -47,12 +47,12 @@ api::Team& Library::active_set(const char* call, int start, int log_stride, int 
                                start, log_stride, size, pe->ranks()));
   if (size == pe->ranks()) return *world_.team;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (const auto known = active_sets_.find(group); known != active_sets_.end()) return *known->second;
   }
   auto made = pe->make_team(group);
   if (!made) require(call, tl::make_unexpected(made.error()));
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return *active_sets_.emplace(group, std::move(*made)).first->second;
 }
 

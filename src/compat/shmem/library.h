@@ -2,10 +2,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <shmem.h>
+#include "base/mutex.h"
 #include "compat/onesided/process.h"
 
 struct weft_shmem_team {
@@ -44,9 +44,9 @@ class Library : public onesided::Process {
 
   weft_shmem_team world_;
   weft_shmem_team near_;  // SHMEM_TEAM_SHARED
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<weft_shmem_team>> teams_;            // guarded by mutex_
-  std::map<pgas::Group, std::shared_ptr<api::Team>> active_sets_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::unique_ptr<weft_shmem_team>> teams_ WEFT_GUARDED_BY(mutex_);
+  std::map<pgas::Group, std::shared_ptr<api::Team>> active_sets_ WEFT_GUARDED_BY(mutex_);
 };
 
 // The C interface has no handle to pass: one library per process.

@@ -60,12 +60,12 @@ class Room::File {
   File& operator=(const File&) = delete;
 
   bool has_room() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     return !free_.empty();
   }
   // Requires: has_room(), and nobody else takes.
   void* take() {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     void* const at = free_.back();
     free_.pop_back();
     return at;
@@ -77,7 +77,7 @@ class Room::File {
       header().used.fetch_and(~bit(at), std::memory_order_release);
       if (madvise(at, place_bytes_, MADV_REMOVE) != 0) return;
     }
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     free_.push_back(at);
   }
   void use(void* at) { header().used.fetch_or(bit(at), std::memory_order_release); }
@@ -106,8 +106,8 @@ class Room::File {
   const std::string folder_, path_;
   std::byte* const memory_;
   const std::size_t bytes_, place_bytes_;
-  std::mutex mutex_;
-  std::vector<void*> free_;  // by mutex_
+  Mutex mutex_;
+  std::vector<void*> free_ WEFT_GUARDED_BY(mutex_);
 };
 
 Room::Room(Layout layout) : bytes_(layout.bytes()) {
@@ -143,7 +143,7 @@ std::shared_ptr<Room::File> RecordPool::file_with_room() {
 }
 
 Room RecordPool::take(int& entries) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (auto file = file_with_room()) {
     Room room(file, file->take());
     for (entries = std::min(entries, layout_.entries); entries >= kFewest; entries /= 2)

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/own_folder.h"
 #include "base/result.h"
 #include "exec/recorder/format.h"
@@ -66,10 +66,10 @@ class RecordPool {
   Room take(int& entries);
 
  private:
-  std::shared_ptr<Room::File> file_with_room();
+  std::shared_ptr<Room::File> file_with_room() WEFT_REQUIRES(mutex_);
   const Layout layout_;
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<Room::File>> files_;  // by mutex_
+  Mutex mutex_;
+  std::vector<std::weak_ptr<Room::File>> files_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::recorder

@@ -2,10 +2,10 @@
 
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 
 #include "base/free_list.h"
+#include "base/mutex.h"
 #include "move/transfer/gpu.h"
 #include "move/transfer/segment.h"
 #include "weft/transfer.h"
@@ -45,21 +45,21 @@ struct Region {
 class Regions {
  public:
   std::shared_ptr<Region> find(std::uint32_t id) const {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const auto found = regions_.find(id);
     return found == regions_.end() ? nullptr : found->second;
   }
   void add(std::shared_ptr<Region> region) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     const std::uint32_t id = region->id;
     regions_[id] = std::move(region);
   }
   void remove(std::uint32_t id) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     regions_.erase(id);
   }
   std::vector<std::shared_ptr<Region>> all() const {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     std::vector<std::shared_ptr<Region>> list;
     list.reserve(regions_.size());
     for (const auto& [id, region] : regions_) list.push_back(region);
@@ -67,8 +67,8 @@ class Regions {
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::uint32_t, std::shared_ptr<Region>> regions_;  // by mutex_
+  mutable Mutex mutex_;
+  std::map<std::uint32_t, std::shared_ptr<Region>> regions_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::transfer

@@ -3,8 +3,8 @@
 
 #include <bit>
 #include <map>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "net/cuda/cuda_stream_gates.cuh"
 
 namespace weft::net::cuda {
@@ -196,7 +196,7 @@ class CudaDevice final : public Device {
   // kernels wait.
   Result<cudaStream_t> own_stream() {
     WEFT_TRY(const int device, current());
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (const auto found = own_.find(device); found != own_.end()) return found->second;
     const PastCaptures past;
     int least = 0, most = 0;
@@ -207,8 +207,8 @@ class CudaDevice final : public Device {
   }
 
   const AddressRange address_range_;
-  std::mutex mutex_;
-  std::map<int, cudaStream_t> own_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<int, cudaStream_t> own_ WEFT_GUARDED_BY(mutex_);
   std::shared_ptr<PinnedPool> pool_ = std::make_shared<PinnedPool>();
   StreamGates batons_;
 };

@@ -22,25 +22,25 @@ Result<std::shared_ptr<void>> PinnedPool::take(std::size_t bytes) {
   const std::size_t size = std::bit_ceil(std::max<std::size_t>(bytes, 4096));
   WEFT_TRY(void* const block, block_of(size));
   return std::shared_ptr<void>(block, [pool = shared_from_this(), size](void* b) {
-    const std::lock_guard guard(pool->mutex_);
+    const MutexLock guard(pool->mutex_);
     pool->free_[size].push_back(b);
   });
 }
 
 Status PinnedPool::reserve(std::size_t bytes) {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (reserved_.size() >= bytes) return {};
   }
   WEFT_TRY(std::byte* const memory, allocate(bytes));
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   reserved_ = {memory, bytes};
   return {};
 }
 
 Result<void*> PinnedPool::block_of(std::size_t size) {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (auto& blocks = free_[size]; !blocks.empty()) {
       void* const block = blocks.back();
       blocks.pop_back();
@@ -60,7 +60,7 @@ Result<std::byte*> PinnedPool::allocate(std::size_t bytes) {
   const PastCaptures past;
   void* memory = nullptr;
   WEFT_CHECK(checked(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc"));
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   allocated_.push_back(memory);
   return static_cast<std::byte*>(memory);
 }
@@ -74,7 +74,7 @@ class Words {
     std::uint32_t value;  // waited for
   };
   Result<Word> next(PinnedPool& pool) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     if (free_.empty()) {
       WEFT_TRY(pages_.emplace_back(), pool.take(4096));
       auto* const words = static_cast<std::uint32_t*>(pages_.back().get());
@@ -89,13 +89,13 @@ class Words {
     return word;
   }
   void give_back(Word word) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     free_.push_back(word);
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<Word> free_;                    // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Word> free_ WEFT_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<void>> pages_;  // likewise
 };
 

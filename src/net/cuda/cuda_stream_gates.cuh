@@ -5,10 +5,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "net/cuda/device.h"
 
 namespace weft::net::cuda {
@@ -39,11 +39,10 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
  private:
   Result<std::byte*> allocate(std::size_t bytes);
   Result<void*> block_of(std::size_t size);
-  // All guarded by mutex_.
-  std::mutex mutex_;
-  std::map<std::size_t, std::vector<void*>> free_;
-  std::vector<void*> allocated_;
-  std::span<std::byte> reserved_;  // of the last of them
+  Mutex mutex_;
+  std::map<std::size_t, std::vector<void*>> free_ WEFT_GUARDED_BY(mutex_);
+  std::vector<void*> allocated_ WEFT_GUARDED_BY(mutex_);
+  std::span<std::byte> reserved_ WEFT_GUARDED_BY(mutex_);  // of the last of them
 };
 
 using WaitValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned);

@@ -2,46 +2,51 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 
 namespace weft::net::cuda {
 namespace {
 
-// Two flags by which a stream's thread and a worker meet.
+// What a stream's thread and a worker meet by.
 class Meeting {
  public:
-  void set(bool Meeting::*which) {
-    const std::lock_guard guard(mutex_);
-    this->*which = true;
+  void reach() {
+    const MutexLock guard(mutex_);
+    reached_ = true;
     changed_.notify_all();
   }
-  void wait(bool Meeting::*which) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return this->*which; });
+  void finish() {
+    const MutexLock guard(mutex_);
+    finished_ = true;
+    changed_.notify_all();
   }
-  bool wait(bool Meeting::*which, const std::function<bool()>& give_up) {
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, std::chrono::milliseconds(5), [&] { return this->*which; }))
+  void wait_until_finished() {
+    MutexLock lock(mutex_);
+    lock.wait(changed_, [this]() WEFT_REQUIRES(mutex_) { return finished_; });
+  }
+  // False: `give_up` said so first.
+  bool wait_until_reached(const std::function<bool()>& give_up) {
+    MutexLock lock(mutex_);
+    while (!lock.wait_for(changed_, std::chrono::milliseconds(5), [this]() WEFT_REQUIRES(mutex_) { return reached_; }))
       if (give_up()) return false;
     return true;
   }
-  bool reached = false, finished = false;  // guarded by mutex_
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
+  bool reached_ WEFT_GUARDED_BY(mutex_) = false, finished_ WEFT_GUARDED_BY(mutex_) = false;
 };
 
 class HostBaton final : public StreamGate {
  public:
   explicit HostBaton(std::shared_ptr<Meeting> meeting) : meeting_(std::move(meeting)) {}
   Status wait_until_reached(const std::function<bool()>& give_up) override {
-    if (meeting_->wait(&Meeting::reached, give_up)) return {};
+    if (meeting_->wait_until_reached(give_up)) return {};
     return failure(Code::kAborted, Blame::kOperation, "given up before its stream came to it");
   }
-  void finish() override { meeting_->set(&Meeting::finished); }
+  void finish() override { meeting_->finish(); }
 
  private:
   std::shared_ptr<Meeting> meeting_;
@@ -53,20 +58,20 @@ class HostEvent final : public Event {
   std::uint64_t record() { return ++recorded_; }
   std::uint64_t recorded() const { return recorded_; }
   void reach(std::uint64_t number) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     reached_ = std::max(reached_, number);
     changed_.notify_all();
   }
   void wait_for(std::uint64_t number) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return reached_ >= number; });
+    MutexLock lock(mutex_);
+    lock.wait(changed_, [&]() WEFT_REQUIRES(mutex_) { return reached_ >= number; });
   }
 
  private:
   std::uint64_t recorded_ = 0;  // guarded by the device
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t reached_ = 0;  // guarded by mutex_
+  std::uint64_t reached_ WEFT_GUARDED_BY(mutex_) = 0;
 };
 
 // What the device's user holds; streams keep the inner one.
@@ -143,7 +148,7 @@ Status HostDevice::clear_now(void* memory, Bytes bytes) {
 Result<std::shared_ptr<void>> HostDevice::make_stream() {
   return std::shared_ptr<void>(new char, [this](void* stream) {
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       streams_.erase(stream);
     }
     delete static_cast<char*>(stream);
@@ -159,23 +164,23 @@ bool HostDevice::keep(HostGraph::Step step) {
   return true;
 }
 Result<bool> HostDevice::captured(Stream stream) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return capturing_ && graph_.streams_.contains(stream);
 }
 void HostDevice::begin_capture(Stream stream) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   capturing_ = true;
   graph_ = {};
   graph_.streams_[stream] = true;
 }
 HostGraph HostDevice::end_capture() {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   capturing_ = false;
   return std::move(graph_);
 }
 
 Status HostDevice::run(Stream stream, std::function<void()> work) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (!keep({.stream = stream, .work = work})) streams_[stream].push(std::move(work));
   return {};
 }
@@ -184,14 +189,14 @@ Status HostDevice::record_given(void*, Stream) {
   return failure(Code::kUnsupported, Blame::kInput, "the host as the device has no events of CUDA's");
 }
 Status HostDevice::record(Event& event, Stream stream) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (keep({.stream = stream, .work = {}, .records = &event})) return {};
   const auto inner = static_cast<SharedEvent&>(event).inner;
   streams_[stream].push([inner, number = inner->record()] { inner->reach(number); });
   return {};
 }
 Status HostDevice::wait(Event& event, Stream stream) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (keep({.stream = stream, .work = {}, .waits = &event})) {
     if (graph_.events_.contains(&event)) return {};
     return failure(Code::kUnsupported, Blame::kInput, "a captured stream waits for what is not in its graph");
@@ -204,7 +209,7 @@ Status HostDevice::finish(Event& event) {
   const auto inner = static_cast<SharedEvent&>(event).inner;
   std::uint64_t recorded = 0;
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     recorded = inner->recorded();
   }
   inner->wait_for(recorded);
@@ -215,23 +220,23 @@ Status HostDevice::copy(void* to, const void* from, Bytes bytes, Stream stream) 
 }
 
 Result<std::unique_ptr<StreamGate>> HostDevice::hand_over(Stream stream) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (capturing_ && graph_.streams_.contains(stream))
     return failure(Code::kUnsupported, Blame::kInput, "work of the host cannot be captured in a graph");
   auto meeting = std::make_shared<Meeting>();
   streams_[stream].push([meeting] {
-    meeting->set(&Meeting::reached);
-    meeting->wait(&Meeting::finished);
+    meeting->reach();
+    meeting->wait_until_finished();
   });
   return std::make_unique<HostBaton>(std::move(meeting));
 }
 Status HostDevice::synchronize(Stream stream) {
   Meeting end;
   {
-    const std::lock_guard guard(mutex_);
-    streams_[stream].push([&end] { end.set(&Meeting::reached); });
+    const MutexLock guard(mutex_);
+    streams_[stream].push([&end] { end.finish(); });
   }
-  end.wait(&Meeting::reached);
+  end.wait_until_finished();
   return {};
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "net/cuda/device.h"
 #include "net/cuda/host_memory.h"
 #include "net/cuda/work_queue.h"
@@ -71,15 +71,15 @@ class HostDevice final : public Device {
   HostGraph end_capture();
 
  private:
-  // Takes a step of a captured stream; false: the stream is not captured. Requires: mutex_ is held.
-  bool keep(HostGraph::Step step);
+  // Takes a step of a captured stream; false: the stream is not captured.
+  bool keep(HostGraph::Step step) WEFT_REQUIRES(mutex_);
 
   const int devices_, first_;
   HostMemory memory_;
-  std::mutex mutex_;
-  std::map<Stream, WorkQueue> streams_;  // guarded by mutex_; queues themselves are not
-  bool capturing_ = false;               // likewise
-  HostGraph graph_;                      // likewise
+  Mutex mutex_;
+  std::map<Stream, WorkQueue> streams_ WEFT_GUARDED_BY(mutex_);  // queues themselves are not
+  bool capturing_ WEFT_GUARDED_BY(mutex_) = false;
+  HostGraph graph_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::net::cuda

@@ -45,13 +45,13 @@ Result<void*> HostMemory::allocate(Bytes bytes) {
     close(fd);
     return memory;
   }
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   files_[*memory] = {fd, size};
   return memory;
 }
 
 Status HostMemory::release(void* memory) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto found = files_.find(memory);
   if (found == files_.end()) return bad_input("memory is released that was not allocated");
   munmap(memory, found->second.size);
@@ -61,7 +61,7 @@ Status HostMemory::release(void* memory) {
 }
 
 Result<SharedMemory> HostMemory::share(const void* memory) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const auto behind = files_.upper_bound(memory);
   const auto found = behind == files_.begin() ? files_.end() : std::prev(behind);
   SharedMemory shared;

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "net/cuda/device.h"
 
 namespace weft::net::cuda {
@@ -30,8 +30,8 @@ class HostMemory {
     int fd;
     std::size_t size;
   };
-  std::mutex mutex_;
-  std::map<const void*, File> files_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<const void*, File> files_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::net::cuda

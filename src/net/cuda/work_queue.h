@@ -1,10 +1,10 @@
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace weft::net::cuda {
 
@@ -18,7 +18,7 @@ class WorkQueue {
   }
   // An empty function ends the queue.
   void push(std::function<void()> work) {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     work_.push_back(std::move(work));
     changed_.notify_all();
   }
@@ -26,18 +26,21 @@ class WorkQueue {
  private:
   void run() {
     for (;;) {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return !work_.empty(); });
-      const auto next = std::move(work_.front());
-      work_.pop_front();
-      lock.unlock();
+      const auto next = take();
       if (!next) return;
       next();
     }
   }
-  std::mutex mutex_;
+  std::function<void()> take() {
+    MutexLock lock(mutex_);
+    lock.wait(changed_, [this]() WEFT_REQUIRES(mutex_) { return !work_.empty(); });
+    auto next = std::move(work_.front());
+    work_.pop_front();
+    return next;
+  }
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;  // guarded by mutex_
+  std::deque<std::function<void()>> work_ WEFT_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -55,7 +55,7 @@ void Loop::wake() const {
 
 void Loop::listen(UniqueFd listener) {
   {
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     fresh_.push_back(std::move(listener));
   }
   wake();
@@ -64,7 +64,7 @@ void Loop::listen(UniqueFd listener) {
 void Loop::add_listeners() {
   std::uint64_t count;
   (void)!read(wake_.get(), &count, sizeof count);
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   for (UniqueFd& fd : fresh_) listeners_.push_back(std::move(fd));
   fresh_.clear();
 }

@@ -7,11 +7,11 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "net/link/handshake.h"
 #include "net/link/socket.h"
 
@@ -106,8 +106,8 @@ class Loop {
   UniqueFd wake_;  // an eventfd
   std::atomic<bool> stopped_{false};
   std::atomic<std::int64_t> known_{0};
-  std::mutex mutex_;
-  std::vector<UniqueFd> fresh_;  // listeners that the thread does not watch yet; by mutex_
+  Mutex mutex_;
+  std::vector<UniqueFd> fresh_ WEFT_GUARDED_BY(mutex_);  // listeners that the thread does not watch yet
   // All that follows: by the thread.
   std::vector<UniqueFd> listeners_;
   std::vector<Guest> guests_;  // in the order of their acceptance

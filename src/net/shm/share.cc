@@ -72,12 +72,12 @@ std::span<const std::byte> Share::heaps() const {
 }
 
 Result<void*> Share::allocate(Bytes bytes) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return heap_.allocate(bytes);
 }
 
 Bytes Share::deallocate(void* memory) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const Bytes size = heap_.deallocate(memory);
   clear(static_cast<std::byte*>(memory), size);  // if not, the pages are reused
   return size;
@@ -105,7 +105,7 @@ Room Share::reserve(Rank ranks) {
   // Where ranks are many, groups of all of them are few; then an eighth of what there is serves smaller ones.
   const Bytes wanted = std::min(bytes_for(ranks), mapping_->segment.room_bytes() / 8);
   if (wanted == 0) return {};
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   take_back(false);
   auto place = rooms_.allocate(wanted);
   if (!place) {
@@ -121,18 +121,18 @@ Room Share::reserve(Rank ranks) {
 }
 
 void Share::cut(const Room& room, Rank ranks) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   rooms_.cut(room.place, bytes_for(ranks));
 }
 
 void Share::release(const Room& room) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   rooms_.release(room.place);
 }
 
 void Share::leave(const Room& room, std::vector<Rank> members) {
   Left left{room, std::move(members)};
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   if (used(left, false))
     left_.push_back(std::move(left));
   else
@@ -149,7 +149,7 @@ bool Share::used(const Left& left, bool ended) const {
 }
 
 void Share::take_back(bool ended) {
-  std::erase_if(left_, [&](const Left& left) {
+  std::erase_if(left_, [&](const Left& left) WEFT_REQUIRES(mutex_) {
     if (used(left, ended)) return false;
     free(left.room);
     return true;

@@ -2,11 +2,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "exec/fabric/fabric.h"
 #include "net/memory/heap.h"
 #include "net/memory/segment.h"
@@ -88,17 +88,17 @@ class Share {
     std::vector<Rank> members;
   };
   // Takes back what nobody uses any more. `ended`: also looks whether processes have ended, a system call each.
-  void take_back(bool ended);
+  void take_back(bool ended) WEFT_REQUIRES(mutex_);
   bool used(const Left& left, bool ended) const;
-  void free(const Room& room);
+  void free(const Room& room) WEFT_REQUIRES(mutex_);
 
   const std::unique_ptr<const Mapping> mapping_;
   const Rank rank_;
   std::atomic<std::uint32_t> offers_{0}, withdrawn_{0};
-  std::mutex mutex_;
-  memory::Heap heap_;  // the rest: by mutex_
-  FreeList rooms_;     // offsets from the segment's start
-  std::vector<Left> left_;
+  Mutex mutex_;
+  memory::Heap heap_ WEFT_GUARDED_BY(mutex_);
+  FreeList rooms_ WEFT_GUARDED_BY(mutex_);  // offsets from the segment's start
+  std::vector<Left> left_ WEFT_GUARDED_BY(mutex_);
 };
 
 // What `ranks` touch: one strand in full use between each rank and kNear peers, as many as trees, rings and log steps

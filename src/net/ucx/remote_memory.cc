@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <mutex>
 #include <thread>
 
 #include "base/check.h"
+#include "base/mutex.h"
 #include "net/link/socket.h"
 #include "net/ucx/context.h"
 
@@ -85,21 +85,21 @@ class Memory final : public RemoteMemory {
   };
 
   const Library& ucp() const { return context_->library(); }
-  Peer& peer(Rank r) { return peers_[static_cast<std::size_t>(r)]; }
+  Peer& peer(Rank r) WEFT_REQUIRES(mutex_) { return peers_[static_cast<std::size_t>(r)]; }
   Status check(const char* what, ucs_status_t status) const;
-  // Until UCX has done what it was asked for; `peer` -1: nobody in particular. Requires: locked.
-  Status finish(const char* what, void* request, Rank peer);
-  // Progresses until nothing is to be done and the next event will be notified. Requires: locked.
-  void settle();
-  Status examine(Rank peer) const;
+  // Until UCX has done what it was asked for; `peer` -1: nobody in particular.
+  Status finish(const char* what, void* request, Rank peer) WEFT_REQUIRES(mutex_);
+  // Progresses until nothing is to be done and the next event will be notified.
+  void settle() WEFT_REQUIRES(mutex_);
+  Status examine(Rank peer) const WEFT_REQUIRES(mutex_);
   void run(const std::stop_token& stopped);
 
   std::shared_ptr<Context> context_;
-  std::mutex mutex_;     // around every call of UCX
-  WorkerHandle worker_;  // guarded by mutex_, and what follows
-  std::function<bool(Rank)> has_left_;
-  std::vector<ucp_mem_h> shared_;
-  std::vector<Peer> peers_;
+  Mutex mutex_;  // around every call of UCX
+  WorkerHandle worker_ WEFT_GUARDED_BY(mutex_);
+  std::function<bool(Rank)> has_left_ WEFT_GUARDED_BY(mutex_);
+  std::vector<ucp_mem_h> shared_ WEFT_GUARDED_BY(mutex_);
+  std::vector<Peer> peers_ WEFT_GUARDED_BY(mutex_);
   std::vector<std::byte> card_;
   UniqueFd wake_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::jthread thread_;
@@ -111,6 +111,7 @@ Status Memory::check(const char* what, ucs_status_t status) const {
 }
 
 Status Memory::share(const std::vector<std::span<std::byte>>& own) {
+  const MutexLock guard(mutex_);
   Writer card;
   card.value(static_cast<std::uint32_t>(worker_.address().size()));
   card.bytes(worker_.address());
@@ -139,7 +140,7 @@ Status Memory::share(const std::vector<std::span<std::byte>>& own) {
 }
 
 Status Memory::connect(std::span<const std::byte> cards) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   for (std::size_t at = 0; at < cards.size(); at += kCardBytes) {
     Reader card(cards.subspan(at, kCardBytes));
     Peer& p = peers_.emplace_back();
@@ -200,7 +201,7 @@ void Memory::settle() {
 }
 
 Status Memory::put(Rank r, int piece, Bytes offset, std::span<const std::byte> from) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const Piece& to = peer(r).pieces[static_cast<std::size_t>(piece)];
   ucp_request_param_t param{};
   return finish("ucp_put",
@@ -210,7 +211,7 @@ Status Memory::put(Rank r, int piece, Bytes offset, std::span<const std::byte> f
 }
 
 Status Memory::get(Rank r, int piece, Bytes offset, std::span<std::byte> to) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   const Piece& from = peer(r).pieces[static_cast<std::size_t>(piece)];
   ucp_request_param_t param{};
   return finish("ucp_get",
@@ -220,28 +221,32 @@ Status Memory::get(Rank r, int piece, Bytes offset, std::span<std::byte> to) {
 }
 
 Status Memory::flush(Rank r) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   ucp_request_param_t param{};
   return finish("ucp_ep_flush", ucp().ep_flush_nbx(peer(r).endpoint, &param), r);
 }
 
 Status Memory::flush_all() {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   ucp_request_param_t param{};
   return finish("ucp_worker_flush", ucp().worker_flush_nbx(worker_.get(), &param), -1);
 }
 
 Status Memory::fence() {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   return check("ucp_worker_fence", ucp().worker_fence(worker_.get()));
 }
 
 // Answers what peers' puts and gets ask for where no hardware does.
 void Memory::run(const std::stop_token& stopped) {
-  const int events = worker_.event_descriptor();
+  int events = -1;
+  {
+    const MutexLock guard(mutex_);
+    events = worker_.event_descriptor();
+  }
   while (!stopped.stop_requested()) {
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       settle();
     }
     pollfd watched[2] = {{events, POLLIN, 0}, {wake_.get(), POLLIN, 0}};

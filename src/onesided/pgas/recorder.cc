@@ -22,7 +22,7 @@ Result<std::shared_ptr<Recorder>> Recorder::open(const std::string& file, Rank r
 void Recorder::note(Event event) {
   event.end = now();
   const std::string line = to_line(event);
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   std::fputs(line.c_str(), file_.get());
 }
 

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "onesided/pgas/trace.h"
 
 namespace weft::pgas {
@@ -28,8 +28,8 @@ class Recorder {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   explicit Recorder(std::FILE* file) : file_(file) {}
-  std::mutex mutex_;
-  std::unique_ptr<std::FILE, Close> file_;  // guarded by mutex_
+  Mutex mutex_;
+  std::unique_ptr<std::FILE, Close> file_ WEFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace weft::pgas

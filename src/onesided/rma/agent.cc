@@ -63,8 +63,8 @@ std::uint64_t Agent::fetch(Rank peer, Place at, std::size_t bytes, AtomicOp op, 
   return old;
 }
 
-// All peers at once: each takes a round trip.
-void Agent::quiet() {
+// All peers at once: each takes a round trip. Every line is locked in the first loop and unlocked in the second.
+void Agent::quiet() WEFT_UNCHECKED_LOCKING {
   for (Rank r = 0; r < space_.ranks(); ++r)
     if (r != space_.rank()) require(line(r).begin_flush(), "quiet");
   for (Rank r = 0; r < space_.ranks(); ++r)

@@ -21,6 +21,7 @@ Status Line::open(const link::Address& peer, const link::Key& key, const link::S
   }
   fd_ = std::move(dialled->fd);
   if (sealing.on()) {
+    const MutexLock guard(mutex_);
     sealer_.emplace(sealing, dialled->session_key, link::Sealer::Side::kOpener, true);
     opener_.emplace(sealing, dialled->session_key, link::Sealer::Side::kAcceptor, false);
   }
@@ -28,7 +29,7 @@ Status Line::open(const link::Address& peer, const link::Key& key, const link::S
 }
 
 Status Line::ask(const Request& request, std::span<const std::byte> payload, std::span<std::byte> answer) {
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   WEFT_CHECK(send(request, payload));
   if (answer.empty()) {
     unacknowledged_ = true;
@@ -43,7 +44,7 @@ Status Line::begin_flush() {
 }
 
 Status Line::end_flush() {
-  const std::unique_lock guard(mutex_, std::adopt_lock);
+  const MutexLock guard(mutex_, std::adopt_lock);
   if (!unacknowledged_) return {};
   unacknowledged_ = false;
   Word answer = 0;

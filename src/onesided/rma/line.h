@@ -1,10 +1,10 @@
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/units.h"
 #include "net/link/bytes.h"
 #include "net/link/seal.h"
@@ -26,20 +26,21 @@ class Line {
   Status ask(const Request& request, std::span<const std::byte> payload, std::span<std::byte> answer);
   // Asks for an acknowledgement of everything before, if there is anything; takes it. Between the two the line is
   // locked.
-  Status begin_flush();
-  Status end_flush();
+  Status begin_flush() WEFT_THREAD_SAFETY(acquire_capability(mutex_));
+  Status end_flush() WEFT_THREAD_SAFETY(release_capability(mutex_));
 
  private:
-  Status send(const Request& request, std::span<const std::byte> payload);
-  Status receive(std::span<std::byte> into);
+  Status send(const Request& request, std::span<const std::byte> payload) WEFT_REQUIRES(mutex_);
+  Status receive(std::span<std::byte> into) WEFT_REQUIRES(mutex_);
   Status check(link::Outcome outcome) const;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   UniqueFd fd_;  // constant after open
   Rank peer_ = -1;
-  std::optional<link::Sealer> sealer_, opener_;  // guarded by mutex_; null: the line is not sealed
-  std::vector<std::byte> record_;                // guarded by mutex_
-  bool unacknowledged_ = false;                  // guarded by mutex_
+  std::optional<link::Sealer> sealer_ WEFT_GUARDED_BY(mutex_), opener_
+      WEFT_GUARDED_BY(mutex_);  // null: the line is not sealed
+  std::vector<std::byte> record_ WEFT_GUARDED_BY(mutex_);
+  bool unacknowledged_ WEFT_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace weft::net::rma
