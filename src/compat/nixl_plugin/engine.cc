@@ -44,9 +44,14 @@ std::vector<transfer::Extent> extents_of(const nixl_meta_dlist_t& list) {
 
 }  // namespace
 
+struct Engine::Region {
+  transfer::Registration registration;
+  std::uint64_t begin = 0, bytes = 0;
+};
+
 struct Engine::Memory final : nixlBackendMD {
-  Memory(bool own, transfer::Registration registration) : nixlBackendMD(own), region(registration) {}
-  transfer::Registration region;  // of this agent's own
+  explicit Memory(std::shared_ptr<Region> own = nullptr) : nixlBackendMD(own != nullptr), region(std::move(own)) {}
+  std::shared_ptr<Region> region;  // null: a peer's
 };
 
 struct Engine::Transfer final : nixlBackendReqH {
@@ -98,22 +103,37 @@ const std::string* Engine::peer_of(const std::string& remote) const {
   return found == peers_.end() ? nullptr : &found->second;
 }
 
+std::shared_ptr<Engine::Region> Engine::region_around(std::uint64_t begin, std::uint64_t bytes) const {
+  for (const auto& weak : regions_)
+    if (auto r = weak.lock(); r && r->begin <= begin && begin + bytes <= r->begin + r->bytes) return r;
+  return nullptr;
+}
+
+// What lies within registered memory shares its region: NIXL allows that memory is registered twice.
 nixl_status_t Engine::registerMem(const nixlBlobDesc& memory, const nixl_mem_t& kind, nixlBackendMD*& out) {
   const std::lock_guard guard(mutex_);
   auto* const data = reinterpret_cast<void*>(memory.addr);
   const auto bytes = static_cast<std::int64_t>(memory.len);
   if (kind != DRAM_SEG && kind != VRAM_SEG) return NIXL_ERR_NOT_SUPPORTED;
+  if (auto around = region_around(memory.addr, memory.len)) {
+    out = new Memory(std::move(around));
+    return NIXL_SUCCESS;
+  }
   const auto added = kind == DRAM_SEG ? agent_->add_memory(data, bytes)
                                       : agent_->add_gpu_memory(data, bytes, 0, static_cast<int>(memory.devId));
   if (!added) return refused(added.error());
-  out = new Memory(true, *added);
+  auto region = std::make_shared<Region>(*added, memory.addr, memory.len);
+  std::erase_if(regions_, [](const auto& weak) { return weak.expired(); });
+  regions_.push_back(region);
+  out = new Memory(std::move(region));
   return NIXL_SUCCESS;
 }
 
 nixl_status_t Engine::deregisterMem(nixlBackendMD* metadata) {
   const std::lock_guard guard(mutex_);
   const std::unique_ptr<Memory> memory(static_cast<Memory*>(metadata));
-  const Status done = agent_->deregister(memory->region);
+  if (memory->region.use_count() > 1) return NIXL_SUCCESS;
+  const Status done = agent_->deregister(memory->region->registration);
   return done ? NIXL_SUCCESS : refused(done.error());
 }
 
@@ -138,7 +158,7 @@ nixl_status_t Engine::unloadMD(nixlBackendMD* metadata) {
 
 nixl_status_t Engine::getPublicData(const nixlBackendMD* metadata, std::string& text) const {
   const std::lock_guard guard(mutex_);
-  const transfer::Registration region = static_cast<const Memory*>(metadata)->region;
+  const transfer::Registration region = static_cast<const Memory*>(metadata)->region->registration;
   auto made = agent_->metadata({&region, 1});
   if (!made) return refused(made.error());
   text = std::move(*made);
@@ -170,12 +190,13 @@ nixl_status_t Engine::loadRemoteMD(const nixlBlobDesc& memory, const nixl_mem_t&
   const auto name = agent_->load(memory.metaInfo);
   if (!name) return refused(name.error());
   if (*name != remote) return NIXL_ERR_MISMATCH;
-  out = new Memory(false, {});
+  out = new Memory;
   return NIXL_SUCCESS;
 }
 
 nixl_status_t Engine::loadLocalMD(nixlBackendMD* metadata, nixlBackendMD*& out) {
-  out = new Memory(false, static_cast<Memory*>(metadata)->region);
+  (void)metadata;  // addresses find the region
+  out = new Memory;
   return NIXL_SUCCESS;
 }
 

@@ -52,8 +52,10 @@ class Engine final : public nixlBackendEngine {
   nixl_status_t genNotif(const std::string& remote, const std::string& message) const override;
 
  private:
+  struct Region;
   struct Memory;
   struct Transfer;
+  std::shared_ptr<Region> region_around(std::uint64_t begin, std::uint64_t bytes) const;
   nixl_status_t refused(const Error& error) const;
   // What the peer that NIXL calls `remote` is to weft: "" is this agent.
   const std::string* peer_of(const std::string& remote) const;
@@ -64,6 +66,7 @@ class Engine final : public nixlBackendEngine {
   mutable std::mutex mutex_;  // guards all below
   mutable std::optional<transfer::Agent> agent_;
   std::string name_;
+  std::vector<std::weak_ptr<Region>> regions_;
   std::unordered_map<std::string, std::string> peers_;  // weft's names by NIXL's
   mutable std::list<Transfer*> running_;
   mutable Parts parts_;

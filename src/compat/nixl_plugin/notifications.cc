@@ -27,9 +27,10 @@ std::deque<std::string> parts_of(std::string_view notification) {
   constexpr std::size_t kMost = transfer::Agent::kMostNotification, kStep = kMost - kHead;
   if (notification.size() <= kMost && !notification.starts_with(kPart)) return {std::string(notification)};
   std::deque<std::string> parts;
-  for (std::size_t at = 0; at < notification.size(); at += kStep)
-    parts.push_back(std::string(kPart) + number(notification.size()) + number(at) +
-                    std::string(notification.substr(at, kStep)));
+  for (std::size_t at = 0; at < notification.size(); at += kStep) {
+    std::string& part = parts.emplace_back(kPart);
+    part.append(number(notification.size())).append(number(at)).append(notification.substr(at, kStep));
+  }
   return parts;
 }
 
