@@ -1,14 +1,10 @@
-"""Values of weftcomm.transfer: rows, options, pages, what requests cost."""
+"""Values of weftcomm.transfer: rows, pages, notifications, what requests cost."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import NamedTuple
 
 from . import _core
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Rows(NamedTuple):
@@ -19,17 +15,6 @@ class Rows(NamedTuple):
     bytes: int
     stride: int = 0
     elements: int = 1
-
-
-class RequestOptions(TypedDict, total=False):
-    """Of Agent.read() and write()."""
-
-    local_blocks: Sequence[int] | NDArray[Any] | None
-    remote_blocks: Sequence[int] | NDArray[Any] | None
-    generations: Sequence[int] | NDArray[Any] | None
-    notify: bytes
-    deadline: float
-    verify: bool
 
 
 class Page(NamedTuple):

@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from . import _core, _errors
 from ._errors import Error, InvalidArgument, Timeout, _make
 from ._lists import Table, _column, _of_gpu, _table
 from ._stores import Etcd, Folder, Store
-from ._transfer_values import Costs, Estimate, Notification, Page, RequestOptions, Rows, StripeShare, measure_costs
+from ._transfer_values import Costs, Estimate, Notification, Page, Rows, StripeShare, measure_costs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +42,17 @@ __all__ = [
     "StripeSource",
     "measure_costs",
 ]
+
+
+class RequestOptions(TypedDict, total=False):
+    """Of Agent.read() and write()."""
+
+    local_blocks: Sequence[int] | NDArray[Any] | None
+    remote_blocks: Sequence[int] | NDArray[Any] | None
+    generations: Sequence[int] | NDArray[Any] | None
+    notify: bytes
+    deadline: float
+    verify: bool
 
 
 @dataclass(frozen=True)

@@ -364,7 +364,7 @@ class nixl_agent(Descriptors, Exchange):
 
     # Metadata
 
-    # With the backend WEFT in NIXL's form, which agents of NIXL's wheel with weft's plugin read.
+    # Metadata has NIXL's form where the backend WEFT was created: agents of NIXL's wheel with weft's plugin read it.
 
     def get_agent_metadata(self) -> bytes:
         if "WEFT" not in self.backends:

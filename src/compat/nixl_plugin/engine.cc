@@ -303,8 +303,7 @@ nixl_status_t Engine::genNotif(const std::string& remote, const std::string& mes
       parts.pop_front();
       continue;
     }
-    if (sent.error().code != Code::kNoResources || std::chrono::steady_clock::now() > end)
-      return refused(sent.error());
+    if (sent.error().code != Code::kNoResources || std::chrono::steady_clock::now() > end) return refused(sent.error());
     collect();
     guard.unlock();
     std::this_thread::sleep_for(std::chrono::microseconds(200));

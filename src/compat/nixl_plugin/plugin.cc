@@ -1,7 +1,7 @@
 #include "backend/backend_plugin.h"
 #include "compat/nixl_plugin/engine.h"
 
-// What NIXL's plugin manager looks for in libplugin_WEFT.so.
+// NIXL's plugin manager looks for these two functions in libplugin_WEFT.so.
 
 extern "C" NIXL_PLUGIN_EXPORT nixlBackendPlugin* nixl_plugin_init() {
   static nixlBackendPlugin plugin{
@@ -17,8 +17,12 @@ extern "C" NIXL_PLUGIN_EXPORT nixlBackendPlugin* nixl_plugin_init() {
       [](nixlBackendEngine* engine) { delete engine; },
       [] { return "WEFT"; },
       [] { return "0.1.0"; },
-      [] { return nixl_b_params_t{{"key", ""}, {"listen", ""}, {"network", ""}}; },
-      [] { return weft::transfer::gpus() > 0 ? nixl_mem_list_t{DRAM_SEG, VRAM_SEG} : nixl_mem_list_t{DRAM_SEG}; },
+      [] {
+        return nixl_b_params_t{{"key", ""}, {"listen", ""}, {"network", ""}};
+      },
+      [] {
+        return weft::transfer::gpus() > 0 ? nixl_mem_list_t{DRAM_SEG, VRAM_SEG} : nixl_mem_list_t{DRAM_SEG};
+      },
   };
   return &plugin;
 }

@@ -32,7 +32,7 @@ class Changes {
 
  private:
   std::map<Rank, Table> before_, now_;
-  std::map<Rank, std::vector<std::int64_t>> changed_;  // blocks that differ between both, ascending
+  std::map<Rank, std::vector<std::int64_t>> changed_;              // blocks that differ between both, ascending
   std::unordered_map<std::int64_t, Rank> from_before_, from_now_;  // by unit
 };
 

@@ -36,14 +36,14 @@ class PairTotals {
     if (all <= kMost) table_.resize(all);
   }
   void add(Rank sender, Rank receiver, std::int64_t bytes, std::int64_t pieces) {
-    const std::uint64_t at =
-        static_cast<std::uint64_t>(sender) * static_cast<std::uint64_t>(receivers_) + static_cast<std::uint64_t>(receiver);
+    const std::uint64_t at = static_cast<std::uint64_t>(sender) * static_cast<std::uint64_t>(receivers_) +
+                             static_cast<std::uint64_t>(receiver);
     PairTotal& total = table_.empty() ? map_[at] : table_[at];
     total.sender = sender, total.receiver = receiver;
     total.bytes += bytes;
     total.pieces += pieces;
   }
-  // By sender, then receiver.
+  // The pairs are sorted by sender, then receiver.
   std::vector<PairTotal> sorted() {
     std::vector<PairTotal> all = std::move(table_);
     std::erase_if(all, [](const PairTotal& total) { return total.pieces == 0; });

@@ -99,7 +99,8 @@ TEST(Plan, AHundredThousandTensorsOnThousandsOfRanksShareSevenPatterns) {
   ASSERT_TRUE(plan) << plan.error().message;
   RecordProperty("cpu_seconds", fmt::format("{:.2f}", seconds));
   EXPECT_EQ(plan->patterns(), 7);
-  EXPECT_EQ(plan->pairs().size(), 1024U * 512U);  // of what is not cut every sender has a part that every receiver wants
+  EXPECT_EQ(plan->pairs().size(),
+            1024U * 512U);  // of what is not cut every sender has a part that every receiver wants
   std::vector<std::int64_t> received(512);
   for (const PairTotal& p : plan->pairs()) received[static_cast<std::size_t>(p.receiver)] += p.bytes;
   EXPECT_EQ(received, std::vector<std::int64_t>(512, wanted));

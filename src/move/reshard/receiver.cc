@@ -111,7 +111,8 @@ Result<Table> Receiver::read_table(Rank sender, bool header_only) {
   Table table;
   const std::int64_t memory = memory_of_sender(sender).bytes;
   const auto known = block_bytes_.find(sender);  // then one read has all
-  const std::int64_t bytes = header_only || known == block_bytes_.end() ? header_bytes : table_bytes(memory, known->second);
+  const std::int64_t bytes =
+      header_only || known == block_bytes_.end() ? header_bytes : table_bytes(memory, known->second);
   WEFT_CHECK(read(bytes));
   std::memcpy(&table.header, table_.data, sizeof(TableHeader));
   if (header_only) return table;

@@ -387,8 +387,8 @@ TEST(TransferInput, MemoryIsRegisteredOnce) {
 TEST(TransferInput, MemoryThatIsNotThereIsNotRegistered) {
   Agent a = agent("a");
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  auto* const data = static_cast<std::byte*>(
-      mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* const data =
+      static_cast<std::byte*>(mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_EQ(munmap(data + page, page), 0);
   const auto bytes = static_cast<std::int64_t>(page);
   EXPECT_FALSE(a.add_memory(data, 3 * bytes)) << "its middle is a hole";
