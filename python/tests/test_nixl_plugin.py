@@ -1,5 +1,6 @@
 """Agents of NIXL's own wheel with weft's plugin (make nixl-plugin), and agents of weft under NIXL's names: every pair of both."""
 
+import ctypes
 import importlib.util
 import json
 import os
@@ -31,14 +32,18 @@ def carry(source, destination):
     destination.stdin.flush()
 
 
+def needs_the_plugin():
+    if importlib.util.find_spec("nixl_cu12") is None and importlib.util.find_spec("nixl_cu13") is None:
+        pytest.skip("NIXL's wheel is not installed: pip install --no-deps nixl nixl-cu12")
+    if not (PLUGIN / "libplugin_WEFT.so").exists():
+        pytest.skip("weft's plugin is not built: make nixl-plugin NIXL=FOLDER")
+
+
 @pytest.mark.parametrize("initiator", ["nixl", "weft"])
 @pytest.mark.parametrize("target", ["nixl", "weft"])
 def test_agents_of_nixl_and_of_weft_read_and_write_each_other(target, initiator):
     if "nixl" in (target, initiator):
-        if importlib.util.find_spec("nixl_cu12") is None and importlib.util.find_spec("nixl_cu13") is None:
-            pytest.skip("NIXL's wheel is not installed: pip install --no-deps nixl nixl-cu12")
-        if not (PLUGIN / "libplugin_WEFT.so").exists():
-            pytest.skip("weft's plugin is not built: make nixl-plugin NIXL=FOLDER")
+        needs_the_plugin()
     here, there = start(initiator, "initiator"), start(target, "target")
     try:
         carry(there, here)
@@ -55,11 +60,41 @@ def test_agents_of_nixl_and_of_weft_read_and_write_each_other(target, initiator)
     assert [n[:2] for n in seen["came"]] == [["initiator", 4], ["initiator", 4], ["initiator", 7], ["initiator", 102400]]
 
 
+def test_memory_may_be_registered_twice_with_nixls_own_library_and_must_be_there():
+    needs_the_plugin()
+    program = """
+import numpy as np
+from nixl._api import nixl_agent, nixl_agent_config
+agent = nixl_agent("a", nixl_agent_config(backends=["WEFT"]))
+source, target = np.full(8192, 5, np.uint8), np.zeros(8192, np.uint8)
+begin = source.ctypes.data
+whole, part, _ = [agent.register_memory([(a, n, 0, "")], "DRAM") for a, n in ((begin, 8192), (begin + 1024, 1024), (target.ctypes.data, 8192))]
+try:
+    agent.register_memory([(0x10000, 4096, 0, "")], "DRAM")
+except Exception as error:
+    print(type(error).__name__)
+local, remote = (agent.get_xfer_descs([(a, 64, 0)], "DRAM") for a in (target.ctypes.data, begin + 1024))
+read = agent.initialize_xfer("READ", local, remote, "a")
+def moved():
+    target[:] = 0
+    state = agent.transfer(read)
+    while state == "PROC":
+        state = agent.check_xfer_state(read)
+    return state, int(target.sum())
+print(moved())
+agent.deregister_memory(part)
+print(moved())
+agent.release_xfer_handle(read)
+agent.deregister_memory(whole)
+"""
+    environment = {**os.environ, "NIXL_LOG_LEVEL": "FATAL", "NIXL_PLUGIN_DIR": str(PLUGIN)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert [line for line in done.stdout.splitlines() if line.startswith(("nixl", "("))] == ["nixlBackendError", "('DONE', 320)", "('DONE', 320)"], done.stderr
+
+
 def agent_with_memory(name):
     agent = nixl.nixl_agent(name, nixl.nixl_agent_config(backends=["WEFT"]))
     data = bytearray(4096)
-    import ctypes
-
     agent.register_memory([(ctypes.addressof(ctypes.c_char.from_buffer(data)), 4096, 0, "")], "DRAM")
     return agent, data
 

@@ -48,11 +48,16 @@ def read(text: bytes) -> tuple[str, list[bytes]]:
     """The agent's name, and weft's metadata in NIXL's: of the connection, then of each region. Raises: Malformed."""
     if not text.startswith(MAGIC):
         raise Malformed("not NIXL's metadata")
-    reader, found, others = _Reader(text), [], set()
+    reader = _Reader(text)
+    found: list[bytes] = []
+    others: set[str] = set()
     name = reader.value(b"Agent").decode(errors="replace")
     for _ in range(reader.number(b"Conns")):
         backend, connection = reader.value(b"t"), reader.value(b"c")
-        (found.append(connection) if backend == _BACKEND else others.add(backend.decode(errors="replace")))
+        if backend == _BACKEND:
+            found.append(connection)
+        else:
+            others.add(backend.decode(errors="replace"))
     if reader.value(b"") != b"MemSection":
         raise Malformed("NIXL's metadata has no MemSection")
     for _ in range(reader.number(b"nixlSecElms")):
