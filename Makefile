@@ -14,7 +14,7 @@ TORCH ?= 2.13.0
 TORCH_FOLDER := build/torch$(if $(filter-out 2.13.0,$(TORCH)),-$(TORCH))
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test dev tsan sanitizers check format peers nccl-header nvshmem-header bare-debian soak disagreements trees dumps deaths strangers fuzz chaos deb dist dist-check slurm reference s3 python torch consumers site web clean help setup configure
+.PHONY: all demo test dev tsan sanitizers check format peers nccl-header nvshmem-header nixl-plugin bare-debian soak disagreements trees dumps deaths strangers fuzz chaos deb dist dist-check slurm reference s3 python torch consumers site web clean help setup configure
 
 all: configure ## build everything (Release); the command is build/weft
 	cmake --build --preset release
@@ -61,6 +61,10 @@ nvshmem-header: ## compare weft's NVSHMEM interface with NVIDIA's headers, and r
 	python3 -m pip download -q --no-deps -d build/nvshmem-header nvidia-nvshmem-cu13==3.8.0
 	cd build/nvshmem-header && python3 -m zipfile -e *.whl .
 	scripts/compare-nvshmem-header build/nvshmem-header/nvidia/nvshmem/include --run build/weft build/nvshmem
+
+nixl-plugin: configure ## build NIXL's backend plugin build/nixl/libplugin_WEFT.so (NIXL=FOLDER, a checkout of NIXL)
+	cmake --preset release -DWEFT_NIXL=$(abspath $(NIXL))
+	cmake --build --preset release --target weft-nixl-plugin
 
 bare-debian: ## run make demo and make test in a bare Debian 12 (needs root and debootstrap; BARE="--ccache DIR")
 	scripts/check-bare-debian $(BARE)

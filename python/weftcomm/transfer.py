@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from . import _core, _errors
 from ._errors import Error, InvalidArgument, Timeout, _make
 from ._lists import Table, _column, _of_gpu, _table
 from ._stores import Etcd, Folder, Store
+from ._transfer_values import Costs, Estimate, Notification, Page, Rows, StripeShare, measure_costs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,16 +44,6 @@ __all__ = [
 ]
 
 
-class Rows(NamedTuple):
-    """`elements` pieces of `bytes` bytes, `stride` bytes apart, from `offset` in a region; one element has no stride."""
-
-    region: int
-    offset: int
-    bytes: int
-    stride: int = 0
-    elements: int = 1
-
-
 class RequestOptions(TypedDict, total=False):
     """Of Agent.read() and write()."""
 
@@ -62,45 +53,6 @@ class RequestOptions(TypedDict, total=False):
     notify: bytes
     deadline: float
     verify: bool
-
-
-class Page(NamedTuple):
-    """A page of a fenced region as its owner has given it out; requests name both numbers."""
-
-    number: int
-    generation: int
-
-
-class Notification(NamedTuple):
-    """Bytes that the agent `peer` sent."""
-
-    peer: str
-    bytes: bytes
-
-
-class Estimate(NamedTuple):
-    """What a request will take, and how much the measurements behind that differed (relative)."""
-
-    seconds: float
-    error: float
-
-
-class Costs:
-    """What requests take over each path of this machine; made by measure_costs()."""
-
-    def __init__(self, core: _core.TransferCosts) -> None:
-        self._core = core
-
-    def seconds(self, path: str, elements: int, bytes: int) -> float | None:
-        """path: direct, shared memory, process_vm_readv, tcp, ucx, file or object; None where it was not measured."""
-        us = self._core.us(path, elements, bytes)
-        return None if us is None else us * 1e-6
-
-
-def measure_costs(folder: str = "") -> Costs:
-    """Measures this machine's paths between two agents of this process, in about a second. folder: where a file of 16 MiB
-    may be for a moment; "": files are not measured."""
-    return Costs(_core.measure_transfer_costs(folder))
 
 
 @dataclass(frozen=True)
@@ -233,17 +185,6 @@ class StripeSource:
     verify: bool = False
     start: float = 50e-6
     bytes_per_second: float = 1e9
-
-
-class StripeShare(NamedTuple):
-    """What a source gave: blocks that arrived first from it, those of them that it read because another source was late, requests
-    that failed, and the last failure."""
-
-    name: str
-    blocks: int
-    hedged: int
-    failed: int
-    problem: str
 
 
 def gpus() -> int:

@@ -32,7 +32,6 @@ std::size_t stream_vectors(std::byte* raw_to, const std::byte* raw_from, std::si
     hn::Stream(a, d, to + i);
     hn::Stream(b, d, to + i + lanes);
   }
-  hwy::FlushStream();  // streamed stores are ordered only by a fence; readers rely on plain release order
   return i;
 }
 
@@ -44,12 +43,20 @@ namespace weft {
 
 HWY_EXPORT(stream_vectors);
 
-void streamed_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+void streamed_copy_unordered(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t kVector = 64;  // the largest
   const std::size_t before = std::min(bytes, (kVector - reinterpret_cast<std::uintptr_t>(to) % kVector) % kVector);
   std::memcpy(to, from, before);
   const std::size_t done = before + HWY_DYNAMIC_DISPATCH(stream_vectors)(to + before, from + before, bytes - before);
   std::memcpy(to + done, from + done, bytes - done);
+}
+
+// Streamed stores are ordered only by a fence; readers rely on plain release order.
+void order_streamed_copies() { hwy::FlushStream(); }
+
+void streamed_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  streamed_copy_unordered(to, from, bytes);
+  order_streamed_copies();
 }
 
 }  // namespace weft

@@ -15,6 +15,7 @@ from .. import _errors
 from ..transfer import Agent, Costs, List, measure_costs
 from . import _bindings as bindings
 from . import _bindings as nixlBind
+from . import _serdes
 from ._bindings import DEFAULT_COMM_PORT, nixl_mem_t, nixl_thread_sync_t, nixlRegDList, nixlXferDList
 from ._descriptors import KINDS, Descriptors
 from ._exchange import Exchange, as_bytes, as_text, call, exception_of
@@ -363,20 +364,27 @@ class nixl_agent(Descriptors, Exchange):
 
     # Metadata
 
+    # Metadata has NIXL's form where the backend WEFT was created: agents of NIXL's wheel with weft's plugin read it.
+
     def get_agent_metadata(self) -> bytes:
-        return call(self._weft.metadata)
+        if "WEFT" not in self.backends:
+            return call(self._weft.metadata)
+        return call(lambda: _serdes.write(self.name, self._weft.metadata([]), self._registered.sections()))
 
     def get_partial_agent_metadata(
         self, descs: nixlRegDList, inc_conn_info: bool = False, backends: list[str] = []
     ) -> bytes:
         """How to reach this agent stands in it whether inc_conn_info or not."""
         self._known(backends)
-        return call(lambda: self._weft.metadata(self._registered.regions(descs)))
+        regions = call(lambda: self._registered.regions(descs))
+        if "WEFT" not in self.backends:
+            return call(lambda: self._weft.metadata(regions))
+        return call(lambda: _serdes.write(self.name, self._weft.metadata([]), self._registered.sections(regions)))
 
     def add_remote_agent(self, metadata: bytes) -> bytes:
-        """The peer's name, as bytes."""
+        """The peer's name, as bytes. Also of an agent of NIXL's wheel with weft's plugin."""
         try:
-            name = self._weft.load(bytes(metadata))
+            name = self._load(bytes(metadata))
         except _errors.Error as error:
             if f"'{self.name}' has this agent's own name" in str(error):
                 raise bindings.nixlInvalidParamError(str(error)) from error
@@ -387,6 +395,18 @@ class nixl_agent(Descriptors, Exchange):
         if self._progress is not None:
             self._progress.start()
         return name.encode()
+
+    def _load(self, metadata: bytes) -> str:
+        if not metadata.startswith(_serdes.MAGIC):
+            return self._weft.load(metadata)
+        try:
+            name, parts = _serdes.read(metadata)
+        except _serdes.Malformed as error:
+            raise bindings.nixlMismatchError(str(error)) from error
+        for part in parts:
+            if (said := self._weft.load(part)) != name:
+                raise bindings.nixlMismatchError(f"metadata of agent '{name}' has memory of agent '{said}'")
+        return name
 
     def remove_remote_agent(self, agent: str | bytes) -> None:
         name = as_text(agent)

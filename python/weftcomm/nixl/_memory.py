@@ -13,6 +13,7 @@ import numpy as np
 from .. import _errors
 from ..transfer import Agent, List, Region, gpus
 from ._bindings import nixl_mem_t, nixlBackendError, nixlNotFoundError, nixlNotSupportedError, nixlRegDList
+from ._serdes import Section
 
 _DRAM, _VRAM = nixl_mem_t.DRAM_SEG, nixl_mem_t.VRAM_SEG
 _FILE, _OBJ = nixl_mem_t.FILE_SEG, nixl_mem_t.OBJ_SEG
@@ -204,6 +205,15 @@ class Registered:
                 raise nixlNotFoundError(f"{d[1]} bytes at {d[0]:#x} are not registered")
             found[shared.region.number] = shared.region
         return list(found.values())
+
+    def sections(self, of: list[Region] | None = None) -> list[Section]:
+        """Memory that peers reach, with weft's metadata of each; of: these regions only."""
+        numbers = None if of is None else {r.number for r in of}
+        return [
+            Section(r.kind.value, r.begin, r.end - r.begin, r.device, self._agent.metadata([r.region]))
+            for r in self._regions
+            if r.kind in (_DRAM, _VRAM) and (numbers is None or r.region.number in numbers)
+        ]
 
     def prepare(self, peer: str, kind: nixl_mem_t, rows: Any) -> List:
         """rows: address, bytes, device[, stride, count]."""

@@ -13,7 +13,7 @@ class Changes {
  public:
   // A new version begins. What was read of one that did not end is not relied upon.
   void begin(bool last_ended);
-  void read_table(Rank sender, Table table) { now_[sender] = std::move(table); }
+  void read_table(Rank sender, Table table);
   void forget(Rank sender) { now_.erase(sender); }
   const Table* table(Rank sender) const {
     const auto found = now_.find(sender);
@@ -31,10 +31,8 @@ class Changes {
       const std::function<void(std::int64_t element, std::int64_t offset, std::int64_t bytes)>& call) const;
 
  private:
-  bool changed(const Table& old, const Table& now, std::int64_t block) const {
-    return !(old.blocks[static_cast<std::size_t>(block)] == now.blocks[static_cast<std::size_t>(block)]);
-  }
   std::map<Rank, Table> before_, now_;
+  std::map<Rank, std::vector<std::int64_t>> changed_;              // blocks that differ between both, ascending
   std::unordered_map<std::int64_t, Rank> from_before_, from_now_;  // by unit
 };
 

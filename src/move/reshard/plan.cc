@@ -27,11 +27,45 @@ namespace {
 std::size_t choice_of(std::size_t receiver, std::int64_t turn, std::size_t senders) {
   return (static_cast<std::size_t>(turn) + receiver) % senders;
 }
+
+// What pairs of ranks move: a table where its rows are mostly used, else a map.
+class PairTotals {
+ public:
+  PairTotals(Rank senders, Rank receivers) : receivers_(receivers) {
+    const auto all = static_cast<std::size_t>(senders) * static_cast<std::size_t>(receivers);
+    if (all <= kMost) table_.resize(all);
+  }
+  void add(Rank sender, Rank receiver, std::int64_t bytes, std::int64_t pieces) {
+    const std::uint64_t at = static_cast<std::uint64_t>(sender) * static_cast<std::uint64_t>(receivers_) +
+                             static_cast<std::uint64_t>(receiver);
+    PairTotal& total = table_.empty() ? map_[at] : table_[at];
+    total.sender = sender, total.receiver = receiver;
+    total.bytes += bytes;
+    total.pieces += pieces;
+  }
+  // The pairs are sorted by sender, then receiver.
+  std::vector<PairTotal> sorted() {
+    std::vector<PairTotal> all = std::move(table_);
+    std::erase_if(all, [](const PairTotal& total) { return total.pieces == 0; });
+    for (const auto& [at, total] : map_) all.push_back(total);
+    if (!map_.empty())
+      std::sort(all.begin(), all.end(), [](const PairTotal& a, const PairTotal& b) {
+        return std::pair(a.sender, a.receiver) < std::pair(b.sender, b.receiver);
+      });
+    return all;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 1 << 21;  // pairs: 48 MiB
+  Rank receivers_;
+  std::vector<PairTotal> table_;
+  std::unordered_map<std::uint64_t, PairTotal> map_;
+};
 }  // namespace
 
 // Jobs of a pattern differ in their turn only, so they are counted by turn modulo the number of equal senders.
 void Plan::add_up() {
-  std::unordered_map<std::uint64_t, PairTotal> pairs;
+  PairTotals pairs(from_->ranks, to_->ranks);
   std::vector<std::vector<std::int32_t>> turns(patterns_.size());
   for (const Job& job : jobs_) turns[static_cast<std::size_t>(job.pattern)].push_back(job.turn);
   for (std::size_t p = 0; p < patterns_.size(); ++p) {
@@ -49,19 +83,13 @@ void Plan::add_up() {
         for (std::size_t turn = 0; turn < jobs.size(); ++turn) {
           if (jobs[turn] == 0) continue;
           const Sender sender = senders[choice_of(k, static_cast<std::int64_t>(turn), senders.size())];
-          PairTotal& total =
-              pairs[static_cast<std::uint64_t>(sender.rank) << 32 | static_cast<std::uint32_t>(receivers[k])];
-          total.sender = sender.rank, total.receiver = receivers[k];
-          total.bytes += jobs[turn] * flow.elements * pattern.element_bytes;
-          total.pieces += jobs[turn] * flow.choices[static_cast<std::size_t>(sender.choice)].pieces;
+          pairs.add(sender.rank, receivers[k], jobs[turn] * flow.elements * pattern.element_bytes,
+                    jobs[turn] * flow.choices[static_cast<std::size_t>(sender.choice)].pieces);
         }
       }
     }
   }
-  for (const auto& [key, total] : pairs) pairs_.push_back(total);
-  std::sort(pairs_.begin(), pairs_.end(), [](const PairTotal& a, const PairTotal& b) {
-    return std::pair(a.sender, a.receiver) < std::pair(b.sender, b.receiver);
-  });
+  pairs_ = pairs.sorted();
 }
 
 void Plan::emit(const Job& job, std::int64_t turn, Rank receiver, const std::function<void(const Move&)>& call) const {

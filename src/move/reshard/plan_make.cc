@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/text.h"
@@ -20,7 +21,8 @@ class Plan::Maker {
     WEFT_CHECK(check(to));
     source_spreads_ = spreads_of(from);
     destination_spreads_ = spreads_of(to);
-    std::unordered_map<std::string, Window> sources;
+    std::unordered_map<std::string_view, Window> sources;
+    sources.reserve(from.tensors.size());
     for_each_window(from, [&](const std::string& name, const Window& w) { sources.emplace(name, w); });
     std::size_t wanted = 0;
     Status status;

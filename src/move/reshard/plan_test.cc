@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <random>
 
+#include "base/text.h"
 #include "move/reshard/prove.h"
 #include "move/reshard/test_layouts.h"
 
@@ -58,6 +60,51 @@ TEST(Plan, ErrorsNameTensorAndRank) {
   EXPECT_EQ(error(w, {.name = "w", .shape = {9}}), "b: tensor w: has shape [9], in a [8]");
   EXPECT_EQ(error({.name = "w", .shape = {8}, .boxes = {{1, {0}, {5}}}}, w),
             "b: tensor w: rank 0 wants 8 elements, of which no rank of a has 3");
+}
+
+// Layers of seven tensors on `fsdp` x `tp` ranks: the first axis splits rows or holds copies, the second one dimension.
+Layout layers(std::string name, std::int64_t fsdp, std::int64_t tp, bool split_rows, int tensors) {
+  Layout layout{.name = std::move(name), .ranks = static_cast<Rank>(fsdp * tp)};
+  Mesh mesh{.name = "m", .axes = {{"fsdp", fsdp}, {"tp", tp}}};
+  for (Rank r = 0; r < layout.ranks; ++r) mesh.ranks.push_back(r);
+  layout.meshes.push_back(std::move(mesh));
+  struct Kind {
+    std::vector<std::int64_t> shape;
+    int cut;  // -1: none
+  };
+  const std::vector<Kind> kinds = {{{4096, 4096}, 0},  {{1024, 4096}, 0}, {{4096, 4096}, 1}, {{14336, 4096}, 0},
+                                   {{4096, 14336}, 1}, {{4096}, -1},      {{128}, -1}};
+  for (int i = 0; i < tensors; ++i) {
+    const Kind& kind = kinds[static_cast<std::size_t>(i) % kinds.size()];
+    Tensor t{.name = fmt::format("layers.{}.weight", i), .shape = kind.shape, .element_bytes = 2};
+    if (split_rows) t.splits.push_back({.axis = 0, .dim = 0});
+    if (kind.cut >= 0) t.splits.push_back({.axis = 1, .dim = kind.cut});
+    layout.tensors.push_back(std::move(t));
+  }
+  return layout;
+}
+
+TEST(Plan, AHundredThousandTensorsOnThousandsOfRanksShareSevenPatterns) {
+  const int tensors = 100'000;
+  Layout from = layers("a", 128, 8, true, tensors), to = layers("b", 64, 8, false, tensors);
+  std::int64_t wanted = 0;  // by each receiver: an eighth of what is cut, all of what is not
+  for (const Tensor& t : to.tensors) {
+    std::int64_t elements = t.element_bytes;
+    for (const std::int64_t rows : t.shape) elements *= rows;
+    wanted += t.splits.empty() ? elements : elements / 8;
+  }
+  const std::clock_t begin = std::clock();
+  const auto plan = Plan::make(std::move(from), std::move(to));
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  ASSERT_TRUE(plan) << plan.error().message;
+  RecordProperty("cpu_seconds", fmt::format("{:.2f}", seconds));
+  EXPECT_EQ(plan->patterns(), 7);
+  EXPECT_EQ(plan->pairs().size(),
+            1024U * 512U);  // of what is not cut every sender has a part that every receiver wants
+  std::vector<std::int64_t> received(512);
+  for (const PairTotal& p : plan->pairs()) received[static_cast<std::size_t>(p.receiver)] += p.bytes;
+  EXPECT_EQ(received, std::vector<std::int64_t>(512, wanted));
+  EXPECT_LT(seconds, 20) << "a plan is one of patterns, not of tensors and ranks";  // 0.4 s; sanitizers need more
 }
 
 TEST(Plan, SizesBeyondFourGigabytesAreAddresses) {

@@ -40,6 +40,7 @@ void Receiver::returned(Rank sender, Peer peer) {
   peers_.at(static_cast<std::size_t>(sender)) = std::move(peer);
   std::erase(lost_, sender);
   changes_.forget(sender);
+  block_bytes_.erase(sender);
 }
 
 Status Receiver::pull(std::chrono::milliseconds limit) {
@@ -108,15 +109,22 @@ Result<Table> Receiver::read_table(Rank sender, bool header_only) {
     return {};
   };
   Table table;
-  WEFT_CHECK(read(header_bytes));
+  const std::int64_t memory = memory_of_sender(sender).bytes;
+  const auto known = block_bytes_.find(sender);  // then one read has all
+  const std::int64_t bytes =
+      header_only || known == block_bytes_.end() ? header_bytes : table_bytes(memory, known->second);
+  WEFT_CHECK(read(bytes));
   std::memcpy(&table.header, table_.data, sizeof(TableHeader));
   if (header_only) return table;
   const TableHeader h = table.header;
-  if (h.block_bytes < 64 || h.memory_bytes != memory_of_sender(sender).bytes)
+  if (h.block_bytes < 64 || h.memory_bytes != memory)
     return failure(Code::kMismatch, Blame::kOperation, "rank {} of {} has a table of {} B in blocks of {}, not of {} B",
-                   sender, plan_.from().name, h.memory_bytes, h.block_bytes, memory_of_sender(sender).bytes);
-  WEFT_CHECK(read(table_bytes(h.memory_bytes, h.block_bytes)));
-  std::memcpy(&table.header, table_.data, sizeof(TableHeader));
+                   sender, plan_.from().name, h.memory_bytes, h.block_bytes, memory);
+  if (bytes != table_bytes(memory, h.block_bytes)) {
+    block_bytes_[sender] = h.block_bytes;
+    WEFT_CHECK(read(table_bytes(memory, h.block_bytes)));
+    std::memcpy(&table.header, table_.data, sizeof(TableHeader));
+  }
   table.blocks.resize(static_cast<std::size_t>((h.memory_bytes + h.block_bytes - 1) / h.block_bytes));
   std::memcpy(table.blocks.data(), table_.data + header_bytes, table.blocks.size() * sizeof(Digest));
   return table;

@@ -78,7 +78,8 @@ class Receiver {
   std::int64_t version_ = 0;  // that is wanted; 0: whatever is there
   bool ended_ = false;        // this version, or the last one
   Changes changes_;
-  transfer::Registration table_;  // where tables arrive
+  transfer::Registration table_;                   // where tables arrive
+  std::map<Rank, std::int64_t> block_bytes_ = {};  // of senders' tables that were read
 };
 
 }  // namespace weft::reshard

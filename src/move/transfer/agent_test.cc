@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -381,6 +382,22 @@ TEST(TransferInput, MemoryIsRegisteredOnce) {
   EXPECT_FALSE(a.add_memory(memory.data(), -1));
   EXPECT_EQ(a.rows_at(memory.data() + 10, 20)->offset, 10);
   EXPECT_FALSE(a.rows_at(memory.data() + 9000, 1));
+}
+
+TEST(TransferInput, MemoryThatIsNotThereIsNotRegistered) {
+  Agent a = agent("a");
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  auto* const data =
+      static_cast<std::byte*>(mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_EQ(munmap(data + page, page), 0);
+  const auto bytes = static_cast<std::int64_t>(page);
+  EXPECT_FALSE(a.add_memory(data, 3 * bytes)) << "its middle is a hole";
+  EXPECT_FALSE(a.add_memory(data + page - 8, 16)) << "its last bytes";
+  EXPECT_NE(a.add_memory(data + page, bytes).error().message.find("part of this memory is not there"),
+            std::string::npos);
+  EXPECT_TRUE(a.add_memory(data + 100, bytes - 100));
+  EXPECT_TRUE(a.add_memory(data + 2 * page, 5));
+  munmap(data, 3 * page);
 }
 
 TEST(TransferInput, MetadataOfAnotherKeyOrLayoutOrDamagedIsRefused) {

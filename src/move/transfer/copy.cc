@@ -3,17 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/streamed_copy.h"
 #include "net/tcp/crc32c.h"
 
 namespace weft::transfer {
-
-void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool large) {
-  if (large)
-    streamed_copy(to, from, bytes);
-  else
-    std::memcpy(to, from, bytes);
-}
 
 std::uint32_t checksum(const std::byte* data, std::size_t bytes) { return net::tcp::crc32c(0, data, bytes); }
 

@@ -5,8 +5,6 @@
 
 namespace weft::transfer {
 
-// Copies; `large`: part of a transfer that does not fit into a cache, so that the copy goes past it.
-void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool large);
 // CRC-32C.
 std::uint32_t checksum(const std::byte* data, std::size_t bytes);
 // Copies, and returns the CRC-32C of what was copied, continued from `before`.

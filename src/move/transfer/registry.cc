@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,14 @@ std::uint64_t next_generation(PageWord& page, std::uint64_t tag) {
   const std::uint64_t next = tag << 48 | ((page.generation.load() + 1) & kCount);
   page.generation.store(next);
   return next;
+}
+
+// Whether this process has the memory. msync() with MS_ASYNC looks the mappings up, and does nothing else.
+bool is_mapped(void* data, Bytes bytes) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(data), first = begin / page * page;
+  const auto length = static_cast<std::size_t>(begin + static_cast<std::uintptr_t>(bytes) - first);
+  return msync(reinterpret_cast<void*>(first), length, MS_ASYNC) == 0 || errno != ENOMEM;
 }
 
 // Requests whose parts are moved by threads: these touch no memory that is registered no more.
@@ -153,6 +162,7 @@ Result<Registration> Agent::add_memory(void* data, std::int64_t bytes, std::int6
   const std::lock_guard guard(state_->mutex);
   if (data == nullptr) return bad_input("memory at address 0");
   WEFT_CHECK(state_->check_new(data, bytes, page_bytes));
+  if (!is_mapped(data, bytes)) return bad_input("{} bytes at {}: part of this memory is not there", bytes, data);
   auto region = std::make_shared<Region>();
   region->data = static_cast<std::byte*>(data);
   region->bytes = bytes;
