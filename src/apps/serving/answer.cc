@@ -376,7 +376,8 @@ nlohmann::json to_json(const ServingComparison& c) {
                     {"tpot_ms", r.said_tpot},
                     {"measured_ttft_ms", r.ttft},
                     {"measured_tpot_ms", r.tpot},
-                    {"reason", r.reason}});
+                    {"reason", r.reason},
+                    {"not_said", r.open}});
   for (const ErrorOf& e : c.errors())
     errors.push_back({{"of", e.name},
                       {"rows", e.rows},
