@@ -23,8 +23,7 @@ namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::string collective, bytes = "1M", on, calibration, type, algorithm, protocol, json, table, smallest,
-                          largest;
+  std::string collective, bytes = "1M", on, calibration, type, algorithm, protocol, json, table, smallest, largest;
   std::vector<std::string> faults;
   std::int64_t ranks = -1, channels = 0, factor = 2;
   AccessSpec access;

@@ -163,7 +163,7 @@ Result<Question> question_of(const Row& row) {
   return q;
 }
 
-// What a row leaves open though its times depend on it: "engines", "drafts", both, or nothing.
+// The times of a row depend on what this names and the row does not say: "engines", "drafts", both, or nothing.
 std::string left_open(const Row& row) {
   std::vector<std::string_view> open;
   if (text_of(row, "mode") == "disagg" && text_of(row, "prefill_num_workers").empty()) open.emplace_back("engines");
@@ -358,7 +358,8 @@ std::string predictions_csv(const ServingComparison& comparison) {
     const Point& p = r.point;
     const Parts& d = p.decode;
     text += fmt::format(
-        "{},{:.4f},{:.4f},,{:.3f},{:.3f},{:.3f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.1f},{:.3f},{},"
+        "{},{:.4f},{:.4f},,{:.3f},{:.3f},{:.3f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.1f},{:.3f},{"
+        "},"
         "{}\n",
         r.id, r.said_ttft, r.said_tpot, p.queue * 1e3, p.reading * 1e3, p.moving * 1e3, p.step * 1e3, d.dense * 1e3,
         d.attention * 1e3, d.experts * 1e3, d.small * 1e3, d.tensor * 1e3, d.exchange * 1e3, d.host * 1e3, p.batch,

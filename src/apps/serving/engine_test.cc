@@ -108,8 +108,8 @@ TEST(Step, ExpertsGetTheirTokensByTheKernelsThatCarryThem) {
   EXPECT_GT(*many, 4096 * 4.5 * 7168 / 450e9);
 }
 
-// deepspeedai/DeepSpeed pull request 8352: 32 tokens of GPT-2 on an H200 in 154 and 156 ms without CUDA graphs, in 42 and
-// 33 ms with them, the prompt included.
+// deepspeedai/DeepSpeed pull request 8352: 32 tokens of GPT-2 on an H200 in 154 and 156 ms without CUDA graphs, in 42
+// and 33 ms with them, the prompt included.
 TEST(Step, AStepThatPythonLaunchesTakesAsLongAsItsKernelsAreMany) {
   for (const char* engine : {"vllm", "sglang"}) {
     Question q = question(engine);
@@ -131,7 +131,8 @@ TEST(Step, DispatchTakesWhatTheSameQuestionOfWeftBenchTakes) {
   // `weft bench dispatch --on hgx-h200 --tokens 1024 --dtype f8e4m3`, in normal mode: 1,024 tokens of 7,168 elements of
   // a byte. With the 4 bytes of a float, bench's default for other collectives, it would be 483 us.
   Network& network = place().network();
-  const auto asked = network(Collective::kDispatch, {8, 1}, 1024, {.token_bytes = 7168, .per_token = 8, .experts = 256});
+  const auto asked =
+      network(Collective::kDispatch, {8, 1}, 1024, {.token_bytes = 7168, .per_token = 8, .experts = 256});
   ASSERT_TRUE(asked);
   EXPECT_NEAR(*asked, 142e-6, 5e-6);
 }

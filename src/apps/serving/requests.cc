@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kRounds = 10, kLeastRounds = 4, kMostRequests = 4096;
 constexpr std::uintmax_t kLargestTrace = std::uintmax_t{1} << 30;  // bytes
 constexpr std::int64_t kMostTokens = 100'000'000;                  // of a request
-constexpr double kLongest = 1e9;  // s: times beyond lose the length of an iteration
+constexpr double kLongest = 1e9;                                   // s: times beyond lose the length of an iteration
 
 }  // namespace
 

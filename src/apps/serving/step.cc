@@ -44,7 +44,8 @@ Parts& Parts::operator+=(const Parts& o) {
 }
 
 Parts Parts::operator*(double f) const {
-  return {dense * f, attention * f, experts * f, small * f, tensor * f, exchange * f, pipeline * f, host * f, kernels * f};
+  return {dense * f,    attention * f, experts * f, small * f,  tensor * f,
+          exchange * f, pipeline * f,  host * f,    kernels * f};
 }
 
 // Every query scores all cached keys of one narrow head (DeepSeek Sparse Attention).
@@ -148,8 +149,7 @@ void StepModel::mixer(const LayerKind& k, const Rows& rows, Parts& parts) const 
   if (k.attention == Attention::kLatent) latent(k, rows, parts);
   if (k.recurs) recur(k, rows, parts);
   const double h = d(shape_.hidden);
-  if (k.more_parameters > 0)
-    gemm(parts, types_.attention, rows.tokens, d(k.more_parameters) / h / d(plan_.tp), h);
+  if (k.more_parameters > 0) gemm(parts, types_.attention, rows.tokens, d(k.more_parameters) / h / d(plan_.tp), h);
 }
 
 void StepModel::feed(const LayerKind& k, const Rows& rows, Parts& parts) const {
@@ -262,9 +262,12 @@ double StepModel::host(const Work& work, double layers, const Parts& parts) cons
   const double waited = engine_.overlapped ? std::max(0.0, host - parts.gpu()) : host;
   const double launching = parts.kernels * engine_.eager_kernel;
   switch (engine_.launch) {
-    case Engine::Launch::kGraphs: return waited;
-    case Engine::Launch::kEager: return waited + std::max(0.0, launching - parts.gpu());
-    case Engine::Launch::kBlocking: return waited + launching;
+    case Engine::Launch::kGraphs:
+      return waited;
+    case Engine::Launch::kEager:
+      return waited + std::max(0.0, launching - parts.gpu());
+    case Engine::Launch::kBlocking:
+      return waited + launching;
   }
   return waited;
 }
