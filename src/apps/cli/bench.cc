@@ -99,6 +99,7 @@ Result<Machine> settle(BenchSpec& spec) {
     spec.collective_name = schedule::name(spec.collective);
   }
   if (spec.largest.empty()) spec.largest = all ? "64K" : "64M";
+  if (spec.type_name.empty()) spec.type_name = all ? "float" : usual_type(spec.collective);
   WEFT_TRY(spec.type, parse_type(spec.type_name));
   WEFT_TRY(spec.op, parse_op(spec.op_name));
   spec.type_name = schedule::name(spec.type);
@@ -325,7 +326,7 @@ Command add_bench(CLI::App& app) {
   sub->add_option("--max", spec->largest, "largest message (default: 64M; all: 64K, the size that is timed)");
   sub->add_option("--factor", spec->factor, "from one size to the next")->capture_default_str();
   add_expert_options(*sub, spec->experts);
-  sub->add_option("--dtype", spec->type_name, schedule::type_names(", "))->capture_default_str();
+  sub->add_option("--dtype", spec->type_name, type_help());
   CLI::Option* op = sub->add_option("--op", spec->op_name, schedule::op_names(", ") + "; transfer: read, write")
                         ->capture_default_str();
   sub->add_option("--tuner", spec->tuner,

@@ -22,8 +22,8 @@ struct BenchSpec {
   std::string only;                     // one size, instead of those two
   ExpertsSpec experts = {};             // of dispatch and combine, instead of sizes
   std::int64_t factor = 2;
-  std::string type_name = "float", op_name = "sum";
-  bool op_given = false;  // --op stands on the command line
+  std::string type_name, op_name = "sum";  // type: empty is usual_type
+  bool op_given = false;                   // --op stands on the command line
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   std::string tuner = "weft";  // or "nccl", "nccl-2.27", …: NCCL's choice

@@ -105,6 +105,10 @@ Result<std::shared_ptr<cost::MachineView>> machine_of(const ExpertsSpec& spec, c
   return std::make_shared<cost::MachineView>(machine.topology(), std::move(costs), machine.caches());
 }
 
+std::string usual_type(Collective collective) { return schedule::routed(collective) ? "bfloat16" : "float"; }
+
+std::string type_help() { return schedule::type_names(", ") + " (default: float; dispatch, combine: bfloat16)"; }
+
 std::string words_of(const ExpertsSpec& spec) {
   return fmt::format("tokens of {} elements, each for {} of {}, once {}{}", spec.hidden, spec.top_k,
                      counted(spec.experts, "expert"),

@@ -30,6 +30,10 @@ Result<schedule::Task> task_of(const ExpertsSpec& spec, Collective collective, R
 // The machine with the costs of the kernels that carry these. `post`: as --post. Errors (bad input): names the option.
 Result<std::shared_ptr<cost::MachineView>> machine_of(const ExpertsSpec& spec, const cost::MachineView& machine,
                                                       Collective collective, Rank ranks, const std::string& post);
+// The element type where --dtype is not given: bfloat16 of tokens (dispatch, combine), as engines send them; else
+// float.
+std::string usual_type(Collective collective);
+std::string type_help();  // of --dtype
 // "tokens of 7168 elements, each for 8 of 256 experts, once to each rank of them"
 std::string words_of(const ExpertsSpec& spec);
 

@@ -23,8 +23,7 @@ namespace weft::cli {
 namespace {
 
 struct Spec {
-  std::string collective, bytes = "1M", on, calibration, type = "float", algorithm, protocol, json, table, smallest,
-                          largest;
+  std::string collective, bytes = "1M", on, calibration, type, algorithm, protocol, json, table, smallest, largest;
   std::vector<std::string> faults;
   std::int64_t ranks = -1, channels = 0, factor = 2;
   AccessSpec access;
@@ -218,6 +217,7 @@ Result<sim::Disturbances> break_machine(Machine& machine, const std::vector<std:
 Result<Asked> ask(Spec& spec) {
   WEFT_TRY(const Collective collective, schedule::parse_collective(spec.collective));
   spec.collective = schedule::name(collective);
+  if (spec.type.empty()) spec.type = usual_type(collective);
   WEFT_TRY(const DataType type, parse_type(spec.type));
   spec.type = schedule::name(type);
   const bool moves = collective != Collective::kBarrier;
@@ -422,7 +422,7 @@ Command add_explain(CLI::App& app) {
   sub->add_option("--calibration", spec->calibration, "with --on: constants from this file (weft calibrate --from)");
   sub->add_option("--fault", spec->faults, "with --on: as of weft bench, e.g. nic:0/3=down; may be given several times")
       ->allow_extra_args(false);
-  sub->add_option("--dtype", spec->type, schedule::type_names(", "))->capture_default_str();
+  sub->add_option("--dtype", spec->type, type_help());
   sub->add_option("--algo", spec->algorithm, "only this algorithm, or this file's schedule");
   sub->add_option("--proto", spec->protocol, "only this protocol");
   sub->add_option("--channels", spec->channels, "with this many channels");

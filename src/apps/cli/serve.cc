@@ -260,6 +260,10 @@ Command add_serve(CLI::App& app) {
       ->allow_extra_args(false);
   sub->add_option("--restart", w.restart, "seconds until engines with dead GPUs are back, with --fault")
       ->capture_default_str();
+  sub->add_option("--launch", w.launch,
+                  "how decoding's kernels are launched: graphs (CUDA graphs), eager (one by one from Python: "
+                  "--enforce-eager, --disable-cuda-graph), blocking (so, and each waited for: CUDA_LAUNCH_BLOCKING=1)")
+      ->capture_default_str();
   sub->add_option("--drafts", w.drafts,
                   "tokens that a draft layer guesses per step (multi-token prediction, EAGLE), with --accept");
   sub->add_option("--accept", w.accept, "probability that a draft is right if those before it are");

@@ -67,6 +67,13 @@ Status read_tiers(const Words& words, Question& q) {
   return {};
 }
 
+Result<Engine::Launch> parse_launch(const std::string& text) {
+  if (text == "graphs") return Engine::Launch::kGraphs;
+  if (text == "eager") return Engine::Launch::kEager;
+  if (text == "blocking") return Engine::Launch::kBlocking;
+  return bad_input("--launch {}: graphs, eager or blocking", shown(text));
+}
+
 // Takes the limits that the asker gives instead of the engine's own.
 Status read_limits(const Words& words, Question& q) {
   constexpr std::int64_t kMost = 1 << 20;
@@ -85,6 +92,8 @@ Status read_limits(const Words& words, Question& q) {
     q.limits += fmt::format(", {} at most", counted(words.batch_sequences, "sequence"));
   }
   if (words.memory_share > 0) q.engine.memory_share = words.memory_share;
+  WEFT_TRY(q.engine.launch, parse_launch(words.launch));
+  if (q.engine.launch != Engine::Launch::kGraphs) q.limits += ", " + words.launch + " launches";
   return {};
 }
 
@@ -95,7 +104,8 @@ Status check_load(const Words& words) {
   if (given > 1) return bad_input("weft serve takes only one of --concurrency, --rate and --trace");
   if (l.concurrency < 0 || l.concurrency > 1'000'000)
     return bad_input("--concurrency {}: 1 to 1000000 clients", l.concurrency);
-  if (!(l.rate >= 0) || l.rate > 1e6) return bad_input("--rate {}: above 0 requests/s, at most 1000000", l.rate);
+  if (!(l.rate >= 0) || l.rate > 1e6 || (l.rate > 0 && l.rate < 1e-6))
+    return bad_input("--rate {}: 0.000001 to 1000000 requests/s", l.rate);
   constexpr std::int64_t kMost = 100'000'000;
   if (l.input < 1 || l.input > kMost) return bad_input("--isl {}: 1 to {} tokens", l.input, kMost);
   if (l.output < 1 || l.output > kMost) return bad_input("--osl {}: 1 to {} tokens", l.output, kMost);
@@ -366,7 +376,8 @@ nlohmann::json to_json(const ServingComparison& c) {
                     {"tpot_ms", r.said_tpot},
                     {"measured_ttft_ms", r.ttft},
                     {"measured_tpot_ms", r.tpot},
-                    {"reason", r.reason}});
+                    {"reason", r.reason},
+                    {"not_said", r.open}});
   for (const ErrorOf& e : c.errors())
     errors.push_back({{"of", e.name},
                       {"rows", e.rows},

@@ -35,6 +35,7 @@ struct Words {
   double restart = 300;                                // s until engines with dead GPUs are back
   int drafts = 0;                                      // tokens that are guessed per step, each accepted with …
   double accept = 0;                                   // … this probability if those before it are
+  std::string launch = "graphs";                       // of decoding's kernels: graphs, eager, blocking
   bool benchmark = false;                              // the engines' intervals as published benchmarks set them
 };
 

@@ -10,6 +10,7 @@
 
 #include "apps/serving/files.h"
 #include "base/counted.h"
+#include "base/models/model.h"
 #include "machine/machine.h"
 #include "plan/cost/shipped.h"
 
@@ -150,25 +151,45 @@ Result<Question> question_of(const Row& row) {
     return bad_input("concurrency '{}' is no number of clients", text_of(row, "concurrency"));
   q.load.concurrency = static_cast<std::int64_t>(clients);
   WEFT_TRY(q.replicas, replicas_of(row, q));
+  WEFT_TRY(const double drafts, number(row, "drafts", 0));
+  WEFT_TRY(q.engine.accept, number(row, "accept", 0));
+  if (drafts < 0 || drafts > 64 || drafts != std::floor(drafts))
+    return bad_input("drafts '{}' is no number of tokens up to 64", text_of(row, "drafts"));
+  if (q.engine.accept < 0 || q.engine.accept > 1)
+    return bad_input("accept '{}' is no probability", text_of(row, "accept"));
+  q.engine.drafts = static_cast<int>(drafts);
   if (apart && q.prefills == 0) q.decodes = clients < 16 ? 2 : clients < 1024 ? kDecodeEngines : 2 * kDecodeEngines;
   q.load.spread = benchmark ? 0.8 : 1;
   return q;
+}
+
+// The times of a row depend on what this names and the row does not say: "engines", "drafts", both, or nothing.
+std::string left_open(const Row& row) {
+  std::vector<std::string_view> open;
+  if (text_of(row, "mode") == "disagg" && text_of(row, "prefill_num_workers").empty()) open.emplace_back("engines");
+  if (const auto config = models::config_of(text_of(row, "model_path")); config && text_of(row, "drafts").empty()) {
+    const auto model = models::parse_config(config->file, config->text);
+    if (model && model->predict_layers > 0) open.emplace_back("drafts");
+  }
+  return fmt::format("{}", fmt::join(open, " and "));
 }
 
 // Machines by system and nodes.
 class Places {
  public:
   Result<Place*> find(const std::string& system, Rank gpus) {
+    std::vector<std::string> names;
     for (const auto& file : embedded::serving_files()) {
       if (!file.path.ends_with("/systems.json")) continue;
       const json table = json::parse(file.text, nullptr, false);
       for (const json& s : table["systems"]) {
-        if (s.value("name", "") != system) continue;
+        names.push_back(s.value("name", ""));
+        if (names.back() != system) continue;
         const Rank per_node = s.value("gpus_per_node", 8);
         return load(fmt::format("{}:nodes={}", s.value("preset", ""), (gpus + per_node - 1) / per_node));
       }
     }
-    return bad_input("system '{}' is in no row of data/serving/systems.json", system);
+    return bad_input("system '{}': there are {}", system, fmt::join(names, ", "));
   }
 
  private:
@@ -252,7 +273,7 @@ const RowColumns& columns_of_rows() {
     RowColumns c{.needed = {"id", "model_path", "system", "backend", "isl", "osl"},
                  .optional = {"backend_version", "concurrency", "batch_size", "decode_batch_size", "mode",
                               "measured_on", "precision", "gemm_quant_mode", "moe_quant_mode", "prefill_num_workers",
-                              "decode_num_workers", "silicon_ttft_ms", "silicon_tpot_ms"}};
+                              "decode_num_workers", "drafts", "accept", "silicon_ttft_ms", "silicon_tpot_ms"}};
     for (const char* pool : {"", "prefill_", "decode_"})
       for (const char* size : {"tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size"})
         c.optional.push_back(std::string(pool) + size);
@@ -270,6 +291,12 @@ std::vector<ErrorOf> ServingComparison::errors() const {
     for (const auto& [name, n] : names)
       all.push_back(error_of(rows, name, [&](const ComparedRow& r) { return r.*part == name; }));
   }
+  std::map<std::string, int> open;
+  for (const ComparedRow& r : rows) ++open[r.open];
+  if (open.size() > 1 || !open.contains(""))
+    for (const auto& [what, n] : open)
+      all.push_back(error_of(rows, what.empty() ? "nothing left open" : "not said: " + what,
+                             [&](const ComparedRow& r) { return r.open == what; }));
   return all;
 }
 
@@ -301,6 +328,7 @@ Result<ServingComparison> compare_serving(std::string_view file, std::string_vie
       found.rows.push_back(std::move(r));
       continue;
     }
+    r.open = left_open(row);
     r.ttft = number(row, "silicon_ttft_ms", 0).value_or(0);
     r.tpot = number(row, "silicon_tpot_ms", 0).value_or(0);
     if (auto point = predict(row, places)) {
@@ -319,22 +347,23 @@ std::string predictions_csv(const ServingComparison& comparison) {
   std::string text =
       "id,ttft_ms,tpot_ms,reason,queue_ms,prefill_ms,transfer_ms,step_ms,dense_ms,attention_ms,experts_ms,small_ms,"
       "tensor_"
-      "ms,exchange_ms,host_ms,batch,cache_used,preemptions\n";
+      "ms,exchange_ms,host_ms,batch,cache_used,preemptions,not_said\n";
   for (const ComparedRow& r : comparison.rows) {
     if (!r.answered()) {
       std::string reason = r.reason;
       std::ranges::replace(reason, '"', '\'');
-      text += fmt::format("{},,,\"{}\",,,,,,,,,,,,,,\n", r.id, reason);
+      text += fmt::format("{},,,\"{}\",,,,,,,,,,,,,,,{}\n", r.id, reason, r.open);
       continue;
     }
     const Point& p = r.point;
     const Parts& d = p.decode;
     text += fmt::format(
         "{},{:.4f},{:.4f},,{:.3f},{:.3f},{:.3f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{:.1f},{:.3f},{"
-        "}\n",
+        "},"
+        "{}\n",
         r.id, r.said_ttft, r.said_tpot, p.queue * 1e3, p.reading * 1e3, p.moving * 1e3, p.step * 1e3, d.dense * 1e3,
         d.attention * 1e3, d.experts * 1e3, d.small * 1e3, d.tensor * 1e3, d.exchange * 1e3, d.host * 1e3, p.batch,
-        p.cache_used, p.preemptions);
+        p.cache_used, p.preemptions, r.open);
   }
   return text;
 }

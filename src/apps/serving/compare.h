@@ -16,11 +16,12 @@ struct ComparedRow {
   Point point;                // of the model
   double said_ttft = 0, said_tpot = 0;
   std::string reason;  // why there is no answer; empty: there is one
+  std::string open;    // what the row does not say and the answer had to take: see left_open; empty: nothing
   bool answered() const { return reason.empty(); }
 };
 
 struct ErrorOf {
-  std::string name;  // "all", or a model, system, backend or mode
+  std::string name;  // "all", or a model, system, backend, mode, or what rows leave open
   std::size_t rows = 0, answered = 0;
   std::size_t tpot_measured = 0, ttft_measured = 0;  // of those that are answered
   double tpot_median = 0, tpot_mean = 0, tpot_bias = 0, ttft_median = 0, ttft_mean = 0, ttft_bias = 0;
@@ -30,7 +31,7 @@ struct ServingComparison {
   std::vector<ComparedRow> rows;
   std::vector<std::string> not_read;  // columns that have no meaning here
   std::size_t answered() const;
-  std::vector<ErrorOf> errors() const;  // all, then by mode, model, system and backend
+  std::vector<ErrorOf> errors() const;  // all, then by mode, model, system, backend and what is open
 };
 
 // Rows in the form of data/silicon/serving/rows.csv, see columns_of_rows(). A row that cannot be answered says why and

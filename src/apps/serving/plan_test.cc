@@ -307,6 +307,8 @@ TEST(Trace, AFaultNamesLineKeyAndValue) {
         {head + "1,100.7,20\n", "t:3: input_tokens '100.7' is not a whole number"},
         {head + "nan,100,20\n", "t:3: arrival_s: 'nan' is no time from 0 in s"},
         {head + "-1,100,20\n", "t:3: arrival_s: '-1' is no time from 0 in s"},
+        {head + "1e300,100,20\n", "t:3: arrives 1e+300 s after the first request: at most 1e+09 s"},
+        {"arrival_s,input_tokens,output_tokens,arrival_s\n0,1,1,0\n", "t:1: there are two columns 'arrival_s'"},
         {head + "1,0,20\n", "t:3: 0 input tokens: 1 to 100000000"},
         {head + "1,200000000,20\n", "t:3: 200000000 input tokens: 1 to 100000000"},
         {head + "1,200\n", "t:3: 2 columns, not 3"},

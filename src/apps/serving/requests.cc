@@ -13,6 +13,7 @@ namespace {
 constexpr std::int64_t kRounds = 10, kLeastRounds = 4, kMostRequests = 4096;
 constexpr std::uintmax_t kLargestTrace = std::uintmax_t{1} << 30;  // bytes
 constexpr std::int64_t kMostTokens = 100'000'000;                  // of a request
+constexpr double kLongest = 1e9;                                   // s: times beyond lose the length of an iteration
 
 }  // namespace
 
@@ -115,7 +116,12 @@ Result<ReadTrace> parse_trace(const std::string& file, const std::string& text, 
   }
   std::ranges::stable_sort(trace.requests, {}, &Request::arrival);
   const double first = trace.requests.front().arrival;
-  for (Request& r : trace.requests) r.arrival = (r.arrival - first) / scale;
+  for (Request& r : trace.requests) {
+    r.arrival = (r.arrival - first) / scale;
+    if (!(r.arrival <= kLongest))
+      return bad_input("{}:{}: arrives {:.3g} s after the first request: at most {:g} s", file, r.line, r.arrival,
+                       kLongest);
+  }
   return trace;
 }
 

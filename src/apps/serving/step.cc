@@ -8,7 +8,25 @@ namespace {
 
 double d(std::int64_t n) { return static_cast<double>(n); }
 
+// A kernel of its own writes activations in fewer bits.
+bool quantised(kernels::Precision precision) { return kernels::activation_bytes(precision) < 2; }
+
 }  // namespace
+
+void StepModel::gemm(Parts& parts, kernels::Precision precision, double rows, double width, double from) const {
+  parts.dense += kernels_.gemm(precision, rows, width, from);
+  parts.kernels += 1 + quantised(precision);
+}
+
+void StepModel::move(Parts& parts, double bytes, double times) const {
+  parts.small += times * small(bytes);
+  parts.kernels += times;
+}
+
+void StepModel::attention(Parts& parts, const kernels::Sequences& s, double seconds) const {
+  parts.attention += seconds;
+  if (s.count > 0) parts.kernels += 2;  // parts of the context, which a second kernel combines
+}
 
 // The work of the fullest replica of attention.
 struct StepModel::Rows {
@@ -21,25 +39,27 @@ struct StepModel::Rows {
 Parts& Parts::operator+=(const Parts& o) {
   dense += o.dense, attention += o.attention, experts += o.experts, small += o.small;
   tensor += o.tensor, exchange += o.exchange, pipeline += o.pipeline, host += o.host;
+  kernels += o.kernels;
   return *this;
 }
 
 Parts Parts::operator*(double f) const {
-  return {dense * f, attention * f, experts * f, small * f, tensor * f, exchange * f, pipeline * f, host * f};
+  return {dense * f,    attention * f, experts * f, small * f,  tensor * f,
+          exchange * f, pipeline * f,  host * f,    kernels * f};
 }
 
 // Every query scores all cached keys of one narrow head (DeepSeek Sparse Attention).
 void StepModel::index(const LayerKind& k, const Rows& rows, Parts& parts) const {
   if (k.index_heads == 0) return;
   const double from = d(k.q_rank > 0 ? k.q_rank : shape_.hidden);
-  parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.index_heads * k.index_dim), from);
+  gemm(parts, types_.attention, rows.tokens, d(k.index_heads * k.index_dim), from);
   for (kernels::Sequences s : {rows.decode, rows.prefill}) {
     s.heads = d(k.index_heads) * (s.tokens > 1 ? 1 : rows.queries), s.kv_heads = 1,
     s.head_dim = d(k.index_dim) / 2;  // keys alone
     s.past /= d(k.compress);
-    parts.attention += kernels_.attention(s, 1);
+    attention(parts, s, kernels_.attention(s, 1));
   }
-  parts.small += 2 * small(rows.tokens * d(k.index_top_k) * 4);  // the largest scores
+  move(parts, rows.tokens * d(k.index_top_k) * 4, 2);  // the largest scores
 }
 
 void StepModel::attend(const LayerKind& k, const Rows& rows, Parts& parts) const {
@@ -48,9 +68,9 @@ void StepModel::attend(const LayerKind& k, const Rows& rows, Parts& parts) const
   const double kv_heads = std::max(1.0, kv);
   const double kv_width = kv_heads * d(k.one_tensor || k.one_projection ? k.head_dim : k.head_dim + k.value_dim);
   const double queries = q * (k.output_gate ? 2 : 1);
-  parts.dense += kernels_.gemm(types_.attention, rows.tokens, (k.q_rank > 0 ? d(k.q_rank) : queries) + kv_width, h);
-  if (k.q_rank > 0) parts.dense += kernels_.gemm(types_.attention, rows.tokens, queries, d(k.q_rank));
-  parts.small += small(rows.tokens * (q + kv_width) * 4);  // rotary embedding, write to the cache
+  gemm(parts, types_.attention, rows.tokens, (k.q_rank > 0 ? d(k.q_rank) : queries) + kv_width, h);
+  if (k.q_rank > 0) gemm(parts, types_.attention, rows.tokens, queries, d(k.q_rank));
+  move(parts, rows.tokens * (q + kv_width) * 4);  // rotary embedding, write to the cache
   index(k, rows, parts);
   for (kernels::Sequences s : {rows.decode, rows.prefill}) {
     s.heads = std::max(1.0, d(k.heads) / tp) * (s.tokens > 1 ? 1 : rows.queries);
@@ -62,28 +82,28 @@ void StepModel::attend(const LayerKind& k, const Rows& rows, Parts& parts) const
       s.window += k.index_heads > 0 ? std::min(entries, d(k.index_top_k)) : entries;
     }
     if (!k.one_tensor) {
-      parts.attention += kernels_.attention(s, types_.cache_bytes);
+      attention(parts, s, kernels_.attention(s, types_.cache_bytes));
       continue;
     }
     // One tensor for all heads is what latent attention reads, whose prefill's table has 192 + 128 dimensions.
     if (s.tokens > 1) s.heads *= d(k.head_dim + k.value_dim) / 320;
-    parts.attention += kernels_.latent_attention(s, types_.cache_bytes);
+    attention(parts, s, kernels_.latent_attention(s, types_.cache_bytes));
   }
   if (k.out_rank > 0) {
-    parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.out_rank), d(k.value_width()) / tp);
-    parts.dense += kernels_.gemm(types_.attention, rows.tokens, h, d(k.out_groups * k.out_rank) / tp);
+    gemm(parts, types_.attention, rows.tokens, d(k.out_rank), d(k.value_width()) / tp);
+    gemm(parts, types_.attention, rows.tokens, h, d(k.out_groups * k.out_rank) / tp);
     return;
   }
-  parts.dense += kernels_.gemm(types_.attention, rows.tokens, h, d(k.value_width()) / tp);
+  gemm(parts, types_.attention, rows.tokens, h, d(k.value_width()) / tp);
 }
 
 void StepModel::latent(const LayerKind& k, const Rows& rows, Parts& parts) const {
   const double tp = d(plan_.tp), h = d(shape_.hidden), heads = d(k.heads) / tp, rank = d(k.kv_rank);
   const double query = heads * d(k.head_dim), value = heads * d(k.value_dim);
   // One GEMM for the compressed queries, keys and values.
-  parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.q_rank + k.kv_rank + k.rope_dim), h);
-  parts.dense += kernels_.gemm(types_.attention, rows.tokens, query, d(k.q_rank > 0 ? k.q_rank : shape_.hidden));
-  parts.small += 2 * small(rows.tokens * (d(k.q_rank) + rank + query) * 4);  // norms; rotary embedding and cache
+  gemm(parts, types_.attention, rows.tokens, d(k.q_rank + k.kv_rank + k.rope_dim), h);
+  gemm(parts, types_.attention, rows.tokens, query, d(k.q_rank > 0 ? k.q_rank : shape_.hidden));
+  move(parts, rows.tokens * (d(k.q_rank) + rank + query) * 4, 2);  // norms; rotary embedding and cache
   const double index_keys = d(k.index_top_k);
   index(k, rows, parts);
   if (rows.decode.count > 0) {
@@ -92,36 +112,36 @@ void StepModel::latent(const LayerKind& k, const Rows& rows, Parts& parts) const
     if (k.index_heads > 0) s.window = index_keys;
     // Queries into the latent space and values out of it, head by head.
     const double queries = s.count * rows.queries;
-    parts.dense += kernels_.gemm(kernels::Precision::kBf16, queries, heads * rank, d(k.nope_dim));
-    parts.attention += kernels_.latent_attention(s, types_.cache_bytes);
-    parts.dense += kernels_.gemm(kernels::Precision::kBf16, queries, value, rank);
+    gemm(parts, kernels::Precision::kBf16, queries, heads * rank, d(k.nope_dim));
+    attention(parts, s, kernels_.latent_attention(s, types_.cache_bytes));
+    gemm(parts, kernels::Precision::kBf16, queries, value, rank);
   }
   if (rows.prefill.count > 0) {
     kernels::Sequences s = rows.prefill;
     s.heads =
         heads * (d(k.head_dim) + d(k.value_dim)) / 320;  // of DeepSeek's 192 + 128 dimensions, which the table has
     if (k.index_heads > 0) s.window = index_keys;
-    parts.dense +=
-        kernels_.gemm(types_.attention, s.count * (s.tokens + s.past), heads * d(k.nope_dim + k.value_dim), rank);
-    parts.attention += kernels_.latent_attention(s, types_.cache_bytes);
+    gemm(parts, types_.attention, s.count * (s.tokens + s.past), heads * d(k.nope_dim + k.value_dim), rank);
+    attention(parts, s, kernels_.latent_attention(s, types_.cache_bytes));
   }
-  parts.dense += kernels_.gemm(types_.attention, rows.tokens, h, value);
+  if (k.output_gate) gemm(parts, types_.attention, rows.tokens, value, h);
+  gemm(parts, types_.attention, rows.tokens, h, value);
 }
 
 // A state per sequence instead of a cache: linear attention, Mamba, short convolutions.
 void StepModel::recur(const LayerKind& k, const Rows& rows, Parts& parts) const {
   const double tp = d(plan_.tp), h = d(shape_.hidden);
   const double values = d(k.recurrent.value_width()) / tp, mixed = d(k.recurrent.mixed_width()) / tp;
-  parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.recurrent_inputs(shape_.hidden)) / tp, h);
-  parts.small += 3 * small(rows.tokens * mixed * 4);  // short convolution, gates, norm with the output's gate
+  gemm(parts, types_.attention, rows.tokens, d(k.recurrent_inputs(shape_.hidden)) / tp, h);
+  move(parts, rows.tokens * mixed * 4, 3);  // short convolution, gates, norm with the output's gate
   if (k.recurrent.state > 0) {
     // The recurrence reads and writes each sequence's state, in 32 bits; a prefill does so once per chunk of 64 tokens.
     const double state = d(k.recurrent.state) / tp * 4;
     const double chunks = rows.prefill.count * std::ceil(rows.prefill.tokens / 64);
-    parts.attention += small(2 * state * rows.decode.count);
-    if (chunks > 0) parts.attention += 4 * small(2 * state * chunks);
+    attention(parts, rows.decode, small(2 * state * rows.decode.count));
+    if (chunks > 0) attention(parts, rows.prefill, 4 * small(2 * state * chunks));
   }
-  parts.dense += kernels_.gemm(types_.attention, rows.tokens, h, values);
+  gemm(parts, types_.attention, rows.tokens, h, values);
 }
 
 void StepModel::mixer(const LayerKind& k, const Rows& rows, Parts& parts) const {
@@ -129,26 +149,28 @@ void StepModel::mixer(const LayerKind& k, const Rows& rows, Parts& parts) const 
   if (k.attention == Attention::kLatent) latent(k, rows, parts);
   if (k.recurs) recur(k, rows, parts);
   const double h = d(shape_.hidden);
-  if (k.more_parameters > 0)
-    parts.dense += kernels_.gemm(types_.attention, rows.tokens, d(k.more_parameters) / h / d(plan_.tp), h);
+  if (k.more_parameters > 0) gemm(parts, types_.attention, rows.tokens, d(k.more_parameters) / h / d(plan_.tp), h);
 }
 
 void StepModel::feed(const LayerKind& k, const Rows& rows, Parts& parts) const {
   const double tp = d(plan_.tp), h = d(shape_.hidden), matrices = d(shape_.matrices);
   const auto mlp = [&](double width) {
-    parts.dense += kernels_.gemm(types_.dense, rows.tokens, (matrices - 1) * width / tp, h);
-    parts.small += small(rows.tokens * width / tp * 2 * matrices);
-    parts.dense += kernels_.gemm(types_.dense, rows.tokens, h, width / tp);
+    gemm(parts, types_.dense, rows.tokens, (matrices - 1) * width / tp, h);
+    move(parts, rows.tokens * width / tp * 2 * matrices);
+    gemm(parts, types_.dense, rows.tokens, h, width / tp);
   };
   if (!k.feeds()) return;
   if (k.experts == 0) return mlp(d(k.ffn));
-  parts.dense += kernels_.gemm(kernels::Precision::kBf16, rows.tokens, d(k.experts), h);
-  parts.small += small(rows.tokens * d(k.experts) * 4);  // the best experts
+  gemm(parts, kernels::Precision::kBf16, rows.tokens, d(k.experts), h);
+  move(parts, rows.tokens * d(k.experts) * 4);  // the best experts
   if (k.shared_ffn > 0) mlp(d(k.shared_ffn));
   const double width = d(k.expert_hidden);
-  if (width > 0)  // into the experts' width and back
-    parts.dense +=
-        kernels_.gemm(types_.dense, rows.tokens, width, h) + kernels_.gemm(types_.dense, rows.tokens, h, width);
+  if (width > 0) {  // into the experts' width and back
+    gemm(parts, types_.dense, rows.tokens, width, h);
+    gemm(parts, types_.dense, rows.tokens, h, width);
+  }
+  // Tokens are sorted by expert, two GEMMs with the activation between them, the sum; inputs of both are quantised.
+  parts.kernels += 5 + 2 * quantised(types_.experts);
   parts.experts += kernels_.experts(types_.experts, {.tokens = rows.all,
                                                      .hidden = width > 0 ? width : h,
                                                      .width = d(k.expert_ffn),
@@ -165,11 +187,13 @@ Result<Parts> StepModel::between(const LayerKind& k, const Rows& rows) {
   const double h = d(shape_.hidden);
   const Network::Group tensor{plan_.tp, 1}, stage{plan_.stage(), 1};
   WEFT_TRY(const double reduced, network_(Collective::kAllReduce, tensor, rows.tokens * h * 2));
-  if (k.mixes()) parts.tensor = reduced;
+  const double times = reduced > 0 ? 1 : 0;
+  if (k.mixes()) parts.tensor = reduced, parts.kernels += times;
   if (plan_.dp == 1 || k.experts == 0) {
-    if (k.feeds()) parts.tensor += reduced;
+    if (k.feeds()) parts.tensor += reduced, parts.kernels += times;
     return parts;
   }
+  parts.kernels += 2;
   // Replicas of attention bring their tokens to the experts and take the sums back: all of them to everybody, or each
   // to the GPUs of its experts, whichever is faster. They go there in the experts' type and come back in 16 bits.
   const double sent = k.expert_hidden > 0 ? d(k.expert_hidden) : h;
@@ -200,7 +224,7 @@ Result<Parts> StepModel::between(const LayerKind& k, const Rows& rows) {
 Result<Parts> StepModel::layer(const LayerKind& kind, const Rows& rows) {
   Parts parts;
   const double norms = (kind.mixes() ? 1 : 0) + (kind.feeds() ? 1 : 0);
-  parts.small += norms * small(rows.tokens * d(shape_.hidden) * 6);  // with the residual sum
+  move(parts, rows.tokens * d(shape_.hidden) * 6, norms);  // with the residual sum
   mixer(kind, rows, parts);
   feed(kind, rows, parts);
   WEFT_TRY(const Parts sent, between(kind, rows));
@@ -211,9 +235,9 @@ Result<Parts> StepModel::layer(const LayerKind& kind, const Rows& rows) {
 Result<Parts> StepModel::sample(double outputs) {
   Parts parts;
   if (outputs <= 0) return parts;
-  parts.dense = kernels_.gemm(kernels::Precision::kBf16, outputs, d(shape_.vocab) / d(plan_.tp), d(shape_.hidden));
+  gemm(parts, kernels::Precision::kBf16, outputs, d(shape_.vocab) / d(plan_.tp), d(shape_.hidden));
   WEFT_TRY(parts.tensor, network_(Collective::kAllGather, {plan_.tp, 1}, outputs * d(shape_.vocab) * 2));
-  parts.small = small(outputs * d(shape_.vocab) * 8);
+  move(parts, outputs * d(shape_.vocab) * 8);
   return parts;
 }
 
@@ -223,19 +247,29 @@ Result<Parts> StepModel::draft(const Rows& like, double decodes) {
   Rows rows{.tokens = like.decode.count, .decode = like.decode, .all = decodes};
   const LayerKind& kind = *std::ranges::max_element(shape_.kinds, {}, &LayerKind::count);
   WEFT_TRY(Parts parts, layer(kind, rows));
-  parts.dense += kernels_.gemm(types_.dense, rows.tokens, d(shape_.hidden) / d(plan_.tp), 2 * d(shape_.hidden));
+  gemm(parts, types_.dense, rows.tokens, d(shape_.hidden) / d(plan_.tp), 2 * d(shape_.hidden));
   WEFT_TRY(const Parts last, sample(rows.tokens));
   parts += last;
   return parts;
 }
 
 // Each replica of attention has a scheduler of its own, which sees its own sequences.
-double StepModel::host(const Work& work, double layers, double gpu) const {
+double StepModel::host(const Work& work, double layers, const Parts& parts) const {
   double host = engine_.host + engine_.host_per_sequence * std::ceil(work.outputs / d(plan_.dp));
   if (engine_.overlapped) host *= engine_.overlapped_share;
   // Outside CUDA graphs the host launches each layer's kernels.
   if (work.prefills > 0) host = std::max(host, engine_.prefill_host_per_layer * layers);
-  return engine_.overlapped ? std::max(0.0, host - gpu) : host;
+  const double waited = engine_.overlapped ? std::max(0.0, host - parts.gpu()) : host;
+  const double launching = parts.kernels * engine_.eager_kernel;
+  switch (engine_.launch) {
+    case Engine::Launch::kGraphs:
+      return waited;
+    case Engine::Launch::kEager:
+      return waited + std::max(0.0, launching - parts.gpu());
+    case Engine::Launch::kBlocking:
+      return waited + launching;
+  }
+  return waited;
 }
 
 Result<Parts> StepModel::operator()(const Work& work) {
@@ -278,7 +312,7 @@ Result<Parts> StepModel::operator()(const Work& work) {
   // The last chunk of a prompt follows the first one stage by stage.
   total = total * (1 + work.behind / pp);
   total.dense *= slow_, total.attention *= slow_, total.experts *= slow_, total.small *= slow_;
-  total.host = host(work, layers, total.gpu());
+  total.host = host(work, layers, total);
   return total;
 }
 

@@ -21,6 +21,7 @@ struct Work {
 // Seconds of an iteration by what takes them. A value.
 struct Parts {
   double dense = 0, attention = 0, experts = 0, small = 0, tensor = 0, exchange = 0, pipeline = 0, host = 0;
+  double kernels = 0;  // that are launched for it
   double gpu() const { return dense + attention + experts + small + tensor + exchange + pipeline; }
   double total() const { return gpu() + host; }
   Parts& operator+=(const Parts& o);
@@ -53,7 +54,11 @@ class StepModel {
   Result<Parts> layer(const LayerKind& kind, const Rows& rows);
   Result<Parts> sample(double outputs);
   Result<Parts> draft(const Rows& like, double decodes);
-  double host(const Work& work, double layers, double gpu) const;
+  double host(const Work& work, double layers, const Parts& parts) const;
+  // A kernel's time and its launches, added to `parts`.
+  void gemm(Parts& parts, kernels::Precision precision, double rows, double width, double from) const;
+  void move(Parts& parts, double bytes, double times = 1) const;
+  void attention(Parts& parts, const kernels::Sequences& s, double seconds) const;
   double small(double bytes) const { return engine_.small_kernel + kernels_.memory(bytes); }
 
   Shape shape_;

@@ -65,7 +65,7 @@ Attention read_attention(Keys& keys) {
       keys.fail(fmt::format("{}: hidden_size {} is no multiple of {} heads", keys.file(), hidden, a.heads));
   }
   a.value_dim = a.head_dim;
-  a.output_gate = keys.flag("attn_output_gate", false);
+  a.output_gate = keys.flag("attn_output_gate", false) || keys.flag("mla_use_output_gate", false);
   a.q_rank = keys.count_or({"q_lora_rank"}, 0);
   if (a.kv_rank > 0) {
     a.rope_dim = keys.need({"qk_rope_head_dim"});

@@ -40,7 +40,7 @@ class LayerReader {
                                 "moe_topk", "moe_k", "top_k_experts", "num_selected_experts", "ffn_config.moe_top_k"});
     sparse_.expert_width =
         keys_.count_or({"moe_intermediate_size", "expert_ffn_hidden_size", "ffn_config.ffn_hidden_size"}, shared_.ffn);
-    sparse_.latent = keys_.count_or({"moe_latent_size"}, 0);
+    sparse_.latent = keys_.count_or({"moe_latent_size", "routed_expert_hidden_size"}, 0);
     const std::int64_t shared =
         keys_.count_or({"n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"}, 0);
     sparse_.shared_width = keys_

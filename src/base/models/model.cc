@@ -11,7 +11,7 @@ std::int64_t attention_parameters(std::int64_t hidden, const Attention& a, bool 
     return (hidden * q + v * hidden) / a.top_k * a.experts + hidden * a.kv_heads * (a.head_dim + a.value_dim) +
            hidden * a.experts;
   const std::int64_t queries = a.q_rank > 0 ? hidden * a.q_rank + a.q_rank * q : hidden * q;
-  const std::int64_t gate = a.output_gate ? hidden * q : 0;
+  const std::int64_t gate = a.output_gate ? hidden * (latent ? v : q) : 0;
   const std::int64_t out =
       a.out_rank > 0 ? v / a.out_groups * a.out_groups * a.out_rank + a.out_groups * a.out_rank * hidden : v * hidden;
   // The indexer's queries come from the compressed queries where there are some; one key and a weight per head.

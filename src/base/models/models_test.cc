@@ -325,6 +325,24 @@ TEST(Config, ALayerWithTwoAttentionsKeepsTwoLatentVectors) {
   EXPECT_EQ(model->parameters(), 2 * 1000 * 256 + 3 * (8 * 3 * 256 * 64 + 256 * 8 + 2 * 3 * 256 * 512 + 2 * attention));
 }
 
+// Experts of Kimi-K3 compute in a narrower space, which its file calls routed_expert_hidden_size; published: 2.78e12
+// parameters. Read in the model's width they would be 5.45e12.
+TEST(Config, ExpertsInANarrowerSpaceAreCountedThere) {
+  const auto model = load("kimi-k3");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_NEAR(static_cast<double>(model->parameters()), 2.78e12, 0.005e12);
+  const auto other = parse_config("c", R"({"model_type":"kimi_linear","vocab_size":1000,"hidden_size":256,
+      "intermediate_size":512,"num_hidden_layers":1,"num_attention_heads":4,"kv_lora_rank":32,"q_lora_rank":48,
+      "qk_rope_head_dim":16,"v_head_dim":24,"qk_nope_head_dim":24,"num_experts":8,"num_experts_per_token":2,
+      "moe_intermediate_size":64,"routed_expert_hidden_size":96,"mla_use_output_gate":true,
+      "linear_attn_config":{"num_heads":4,"head_dim":32,"full_attn_layers":[1]},
+      "quantization_config":{"quant_method":"compressed-tensors","format":"mxfp4-pack-quantized"}})");
+  ASSERT_TRUE(other) << other.error().message;
+  const std::int64_t attention = 256 * 48 + 48 * 4 * 40 + 256 * 48 + 32 * 4 * 48 + 2 * 4 * 24 * 256;
+  EXPECT_EQ(other->parameters(), 2 * 1000 * 256 + attention + 8 * 3 * 96 * 64 + 256 * 8 + 2 * 256 * 96);
+  EXPECT_EQ(other->quantization, "mxfp4");
+}
+
 TEST(Config, LayersThatReadTheKeysOfAnEarlierOneKeepNone) {
   const auto model = parse_config("c", R"({"model_type":"hunyuan","hidden_size":256,"intermediate_size":512,
       "num_hidden_layers":6,"num_attention_heads":8,"num_key_value_heads":2,"attention_head_dim":32,"use_cla":true,

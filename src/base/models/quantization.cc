@@ -48,6 +48,7 @@ std::string of_group(const json& group) {
 }
 
 std::string of_compressed_tensors(const json& q) {
+  if (word_of(q, "format") == "mxfp4-pack-quantized") return "mxfp4";
   const auto groups = q.find("config_groups");
   if (groups == q.end() || !groups->is_object()) return weights_only(bits_of(q, {"num_bits"}, 0));
   std::string found;

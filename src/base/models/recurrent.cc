@@ -30,8 +30,11 @@ Recurrent kimi_delta(Keys& keys, std::int64_t hidden) {
                      d = keys.need({"linear_attn_config.head_dim", "linear_head_dim"});
   const std::int64_t kernel = keys.count_or({"linear_attn_config.short_conv_kernel_size", "linear_conv_kernel_dim"}, 4),
                      width = heads * d;
+  // Of the decay, and of the output's gate, which Kimi-K3 has in full rank.
+  const std::int64_t narrow = hidden * d + d * width,
+                     gate = keys.flag("linear_attn_config.use_full_rank_gate", false) ? hidden * width : narrow;
   return {"Kimi delta attention",
-          3 * hidden * width + 2 * (hidden * d + d * width) + hidden * heads + 3 * kernel * width + width * hidden,
+          3 * hidden * width + narrow + gate + hidden * heads + 3 * kernel * width + width * hidden,
           heads * d * d,
           3 * (kernel - 1) * width,
           heads,

@@ -268,6 +268,9 @@ Result<Trace> parse_lengths(std::string_view text, const std::string& file, std:
   std::string_view line;
   lines.next(line);
   const auto names = cells_of(line);
+  for (auto at = names.begin(); at != names.end(); ++at)
+    if (std::find(names.begin(), at, *at) != at)
+      return bad_input("{}:{}: there are two columns '{}'", file, lines.number(), shown(*at));
   const auto [input, input_at] = column_of(kInputs, names);
   const auto [output, output_at] = column_of(kOutputs, names);
   const auto [arrival, arrival_at] = column_of(kArrivals, names);
