@@ -69,7 +69,7 @@ struct Count {
 Status try_algorithm(const schedule::Algorithm& algorithm, Protocol protocol, const Options& options, Count& count) {
   const Rank n = options.ranks;
   auto ranks = Ranks::open(small(n), options);
-  for (const Bytes each : options.brief ? std::vector<Bytes>{601} : std::vector<Bytes>{1, 1181, 70001}) {
+  for (const Bytes each : options.brief ? std::vector<Bytes>{601} : std::vector<Bytes>{1, 1181, 17501}) {
     const bool barrier = algorithm.collective == Collective::kBarrier;
     const schedule::Task task{.collective = algorithm.collective,
                               .ranks = n,

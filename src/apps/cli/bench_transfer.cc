@@ -26,6 +26,7 @@ using report::TransferRow;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRounds = 7;
+constexpr std::chrono::milliseconds kLongestRound{100};  // beside other work a transfer by a network takes milliseconds
 constexpr Bytes kMostBytes = Bytes{4} << 30;
 
 struct Case {
@@ -227,21 +228,25 @@ Result<TransferRow> measure(Bench& b, const Case& c) {
     row.predicted = Duration::microseconds(estimate.us);
     *b.explanation = b.agent.explain(request);
   }
-  const auto repetitions = std::clamp<std::int64_t>((Bytes{4} << 20) / row.bytes(), 1, 2000);
+  const auto most = std::clamp<std::int64_t>((Bytes{4} << 20) / row.bytes(), 1, 2000);
   const auto block = static_cast<std::size_t>(c.block);
   std::vector<double> posts, times, copies;
   for (int round = 0; round < kRounds; ++round) {
-    double post = 0;
-    bool good = true;
-    times.push_back(seconds([&] {
-                      for (std::int64_t i = 0; i < repetitions && good; ++i) {
-                        post += seconds([&] { good = b.agent.post(request).has_value(); });
-                        good = good && b.agent.wait(request) == transfer::State::kDone;
-                      }
-                    }) /
-                    static_cast<double>(repetitions));
-    if (!good) return tl::make_unexpected(request.error());
-    posts.push_back(post / static_cast<double>(repetitions));
+    std::int64_t repetitions = 0;
+    Clock::duration posting{};
+    const auto begin = Clock::now();
+    auto now = begin;
+    while (repetitions < most && now - begin < kLongestRound) {
+      bool good = b.agent.post(request).has_value();
+      posting += Clock::now() - now;
+      good = good && b.agent.wait(request) == transfer::State::kDone;
+      if (!good) return tl::make_unexpected(request.error());
+      ++repetitions;
+      now = Clock::now();
+    }
+    const auto count = static_cast<double>(repetitions);
+    times.push_back(std::chrono::duration<double>(now - begin).count() / count);
+    posts.push_back(std::chrono::duration<double>(posting).count() / count);
     copies.push_back(seconds([&] {
                        for (std::int64_t i = 0; i < repetitions; ++i)
                          for (std::size_t at = 0; at < order.size(); ++at) {
@@ -250,7 +255,7 @@ Result<TransferRow> measure(Bench& b, const Case& c) {
                            std::memcpy(here, there, block);
                          }
                      }) /
-                     static_cast<double>(repetitions));
+                     count);
   }
   row.post = Duration::seconds(median(posts));
   row.time = Duration::seconds(median(times));
