@@ -340,7 +340,7 @@ Command add_train(CLI::App& app) {
   sub->add_option(
          "--eager", plan.eager,
          "1: a kernel per operation, as PyTorch runs a model that is not compiled; 0: compiled (default: 1 with "
-         "--software transformers)")
+         "--software transformers and fsdp)")
       ->check(CLI::Range(0, 1));
   sub->add_option("--overlap", plan.overlap, "0: gradients and weights do not travel beside the passes")
       ->capture_default_str();

@@ -196,9 +196,9 @@ Status complete(Plan& plan, const Model& model, std::int64_t gpus, const Words& 
 }
 
 Result<Step> step_with(const Model& model, const Plan& plan, const Card& card, const cost::MachineView& machine,
-                       const std::vector<std::string>& faults) {
+                       const std::vector<std::string>& faults, const std::shared_ptr<KnownParts>& parts) {
   WEFT_TRY(const Trouble trouble, trouble_of(machine, faults));
-  Traffic traffic(trouble.machine, trouble.nodes);
+  Traffic traffic(trouble.machine, trouble.nodes, parts);
   return simulate_step(model, plan, card, traffic, trouble.slow_rank);
 }
 
@@ -209,12 +209,12 @@ Result<Answer> answer(const Model& model, const cost::MachineView& machine, cons
   Traffic traffic(machine);
   Plan& plan = question.plan;
   WEFT_CHECK(complete(plan, model, traffic.gpus(), words));
-  Answer answer{question, report_of(model, words, question, plan.ranks()), {}};
+  Answer answer{question, report_of(model, words, question, plan.ranks()), {}, traffic.parts()};
   WEFT_TRY(answer.step, simulate_step(model, plan, question.card, traffic));
   if (!words.faults.empty()) {
     answer.report.faults = words.faults;
     answer.report.healthy_seconds = answer.step.seconds;
-    WEFT_TRY(answer.step, step_with(model, plan, question.card, machine, words.faults));
+    WEFT_TRY(answer.step, step_with(model, plan, question.card, machine, words.faults, answer.parts));
   }
   report::TrainRow row = row_of(plan, answer.step, question.card);
   if (!answer.step.fits) row.remedy = what_would_fit(model, plan, question.card);
@@ -265,12 +265,12 @@ std::vector<report::TrainReport::WhatIf> sensitivity(const Model& model, const c
   };
   const auto on = [&](topology::Topology other, const Card& card) {
     return step_with(model, plan, card, cost::MachineView(std::move(other), machine.costs(), machine.caches()),
-                     words.faults);
+                     words.faults, answer.parts);
   };
   const auto with = [&](const char* fault) {
     std::vector<std::string> faults = words.faults;
     faults.emplace_back(fault);
-    return step_with(model, plan, answer.question.card, machine, faults);
+    return step_with(model, plan, answer.question.card, machine, faults, answer.parts);
   };
   const bool several = machine.topology().nodes() > 1;
   if (several) add("network 10 % faster", on(scaled(machine.topology(), true, 1.1), answer.question.card));

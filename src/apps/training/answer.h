@@ -47,6 +47,7 @@ struct Answer {
   Question question;           // with what the machine leaves to the plan
   report::TrainReport report;  // one row
   Step step;
+  std::shared_ptr<KnownParts> parts;  // for the same step on other versions of the machine
 };
 // One step by one plan; with faults beside the step without them, and the run that the words ask for. Errors (bad
 // input): those of understand, check_plan, simulate_step, trouble_of and budget_of; the plan needs more GPUs than there

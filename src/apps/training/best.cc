@@ -65,8 +65,9 @@ std::vector<Plan> spreads(const Model& model, const Plan& base, const Choices& c
   return plans;
 }
 
+// `why`: what the first plan that was left out fails by.
 std::vector<Plan> all_plans(const Model& model, const Plan& base, const Choices& choices, std::int64_t gpus,
-                            std::int64_t per_node) {
+                            std::int64_t per_node, std::string& why) {
   std::vector<Plan> plans;
   for (Plan plan : spreads(model, base, choices, gpus, per_node))
     for (const std::int64_t vp : choices.of("vp", &Plan::vp, {1, 2, 4, 5, 8}))
@@ -80,7 +81,10 @@ std::vector<Plan> all_plans(const Model& model, const Plan& base, const Choices&
               for (const std::int64_t mbs : choices.of("micro-batch", &Plan::micro_batch, {1, 2, 4})) {
                 plan.vp = vp, plan.zero = zero, plan.shard = shard, plan.recompute = recompute;
                 plan.dispatcher = dispatcher, plan.micro_batch = mbs;
-                if (check_plan(model, plan)) plans.push_back(plan);
+                if (const auto checked = check_plan(model, plan))
+                  plans.push_back(plan);
+                else if (why.empty())
+                  why = ": " + checked.error().message;
               }
   return plans;
 }
@@ -108,11 +112,13 @@ std::string reason_of(const Step& best, const Step& loser) {
 Result<Plans> best_plans(const Model& model, const Plan& base, const Card& card, Traffic& traffic, int simulated,
                          const std::function<void(const Plans&, std::int64_t)>& progress,
                          const std::set<std::string>& fixed) {
-  const std::vector<Plan> plans = all_plans(model, base, Choices(base, fixed), traffic.gpus(), traffic.gpus_per_node());
+  std::string why;
+  const std::vector<Plan> plans =
+      all_plans(model, base, Choices(base, fixed), traffic.gpus(), traffic.gpus_per_node(), why);
   if (plans.empty())
-    return bad_input("no plan of {} divides {} with --global-batch {} and --seq {}{}", counted(traffic.gpus(), "GPU"),
+    return bad_input("no plan of {} divides {} with --global-batch {} and --seq {}{}{}", counted(traffic.gpus(), "GPU"),
                      model.name, base.global_batch, base.seq,
-                     fixed.empty() ? "" : fmt::format(" and the given {}", fmt::join(fixed, ", ")));
+                     fixed.empty() ? "" : fmt::format(" and the given {}", fmt::join(fixed, ", ")), why);
   Plans result;
   traffic.estimate_only(true);
   for (const Plan& plan : plans) {

@@ -126,8 +126,12 @@ Result<Card> load_card(std::string_view part_name, std::string_view precision, c
   // B300's data sheet gives FP8 as FP4 / 3 of the dense figure; the catalogue has FP4 alone.
   if (card.peak16 <= 0) return bad_input("{}: the catalogue has no 16-bit peak for it", part_name);
   if (eight && card.peak <= 0 && part->figure("fp4") != nullptr) card.peak = 2 * card.peak16;
-  if (card.peak <= 0)
-    return bad_input("--precision {}: {} has none in the catalogue (bf16, fp8, mxfp8, fp4)", precision, part_name);
+  if (card.peak <= 0) {
+    static constexpr std::string_view kKnown[] = {"bf16", "fp8", "mxfp8", "fp4"};
+    if (std::ranges::find(kKnown, precision) == std::end(kKnown))
+      return bad_input("--precision {} is none of {}", precision, fmt::join(kKnown, ", "));
+    return bad_input("--precision {}: {} has no such units in the catalogue", precision, part_name);
+  }
   card.memory = part->figure("memory") != nullptr ? part->figure("memory")->value * kGiB : 0;
   card.bandwidth = part->figure("memory_rate")->value * 1e9;
   const auto* sms = part->figure("multiprocessors");

@@ -50,6 +50,16 @@ Status read_row(const StepTable& table, const StepLine& line, Compared& row, Mod
   return {};
 }
 
+// Milliseconds in a column of seconds, a batch in tokens or swapped columns make steps that no card takes.
+Status check_measured(const Compared& row, const Card& card) {
+  constexpr double kLeast = 0.002;  // of the peak; a few percent are the slowest that anybody publishes
+  if (row.measured <= 0) return {};
+  const double share = row.flops_per_gpu / row.measured / card.peak;
+  if (share >= kLeast && share <= 1) return {};
+  return bad_input("step_s {} is {:.3g} % of the peak of {} at {}: is it in seconds, gbs in sequences?", row.measured,
+                   100 * share, card.name, card.precision);
+}
+
 Status predict(const StepTable& table, const StepLine& line, StepMachines& machines, const OwnCards& cards,
                const Model& model, Compared& row) {
   row.flops_per_gpu = model.flops_per_token(row.plan.seq) * static_cast<double>(row.plan.global_batch * row.plan.seq) /
@@ -63,6 +73,7 @@ Status predict(const StepTable& table, const StepLine& line, StepMachines& machi
   WEFT_TRY(const auto found, machines.find(row.gpu, static_cast<std::int64_t>(row.gpus), table.text(line, "network")));
   WEFT_TRY(Card card, load_card(found.card, row.plan.precision, cards));
   WEFT_CHECK(check_plan(model, row.plan));
+  WEFT_CHECK(check_measured(row, card));
   choose_recompute(table, line, model, card, row);
   WEFT_TRY(card, with_software(card, row.plan));
   row.plan_text = describe(row.plan);
@@ -76,6 +87,10 @@ Status predict(const StepTable& table, const StepLine& line, StepMachines& machi
   row.memory_judged = row.out_of_memory || row.memory > 0 || row.measured > 0;
   row.memory_predicted = step.peak.total() / kGiB;
   return {};
+}
+
+std::string named_line(const StepTable& table, const StepLine& line, const std::string& reason) {
+  return reason.starts_with(table.file()) ? reason : fmt::format("{}:{}: {}", table.file(), line.number, reason);
 }
 
 // One number per card and precision: the median rate that other models reached there.
@@ -146,7 +161,7 @@ Result<Comparison> compare_text(std::string_view file, std::string_view text, co
   WEFT_TRY(const StepTable table, StepTable::parse(file, text));
   Comparison c;
   StepMachines machines;
-  std::size_t unread = 0;
+  std::size_t skipped = 0;
   for (const StepLine& line : table.lines()) {
     if (progress) progress(c, std::ssize(table.lines()));
     Compared row{.id = table.text(line, "id"),
@@ -160,13 +175,14 @@ Result<Comparison> compare_text(std::string_view file, std::string_view text, co
     Model model;
     if (const auto read = read_row(table, line, row, model); !read) {
       row.skipped = read.error().message;
-      ++unread;
     } else if (const auto done = predict(table, line, machines, cards, model, row); !done) {
       row.skipped = done.error().message;
     }
+    if (!row.skipped.empty()) ++skipped;
     c.rows.push_back(std::move(row));
   }
-  if (unread == c.rows.size()) return bad_input("{}", c.rows.front().skipped);
+  if (skipped == c.rows.size())
+    return bad_input("{}", named_line(table, table.lines().front(), c.rows.front().skipped));
   conclude(c);
   return c;
 }

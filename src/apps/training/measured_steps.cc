@@ -332,21 +332,23 @@ Result<StepMachines::Answer> StepMachines::find(const std::string& gpu, std::int
       const std::int64_t used = (gpus + nodes - 1) / nodes;
       std::string on = fmt::format("{}:nodes={}", preset, nodes);
       if (whole > 8 && nodes > 1 && used < whole) on += fmt::format(",gpus={}", used);
-      if (nodes > 1) on += network_of(network, whole == 72 ? 72 : 8);
-      WEFT_TRY(Machine * machine, load(on));
+      const std::string wires = nodes > 1 ? network_of(network, whole == 72 ? 72 : 8) : "";
+      WEFT_TRY(Machine * machine, load(on + wires, preset + wires));
       return Answer{machine, entry.value("card", "")};
     }
   }
   return bad_input("GPU '{}' is in no row of data/training/gpus.json", gpu);
 }
 
-Result<StepMachines::Machine*> StepMachines::load(const std::string& name) {
+Result<StepMachines::Machine*> StepMachines::load(const std::string& name, const std::string& kind) {
   auto& machine = machines_[name];
   if (!machine.view) {
     WEFT_TRY(auto topology, topology::load_machine(name));
     WEFT_TRY(auto view, cost::shipped_view(std::move(topology)));
     machine.view = std::make_unique<cost::MachineView>(std::move(view));
-    machine.traffic = std::make_unique<Traffic>(*machine.view);
+    auto& parts = parts_[kind];
+    machine.traffic = std::make_unique<Traffic>(*machine.view, std::vector<int>{}, parts);
+    parts = machine.traffic->parts();
   }
   return &machine;
 }

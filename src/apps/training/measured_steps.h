@@ -57,8 +57,10 @@ class StepMachines {
   Result<Answer> find(const std::string& gpu, std::int64_t gpus, const std::string& network = "");
 
  private:
-  Result<Machine*> load(const std::string& name);
+  // `kind`: of machines that differ only in how many nodes, and GPUs of them, they have.
+  Result<Machine*> load(const std::string& name, const std::string& kind);
   std::map<std::string, Machine> machines_;
+  std::map<std::string, std::shared_ptr<KnownParts>> parts_;  // by kind
 };
 
 }  // namespace weft::training

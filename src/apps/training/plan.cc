@@ -137,6 +137,9 @@ Status check_plan(const Model& model, const Plan& plan) {
       return bad_input("{} {}: 1 to {}", what, size, std::int64_t{1} << 31);
   for (const auto& [what, size] : {std::pair{"--shard", plan.shard}, {"--mtp", plan.mtp}, {"--lora", plan.lora}})
     if (size < 0 || size > (std::int64_t{1} << 20)) return bad_input("{} {}: 0 (none) to {}", what, size, 1 << 20);
+  if (plan.lora > model.hidden)
+    return bad_input("--lora {}: {} has a hidden size of {}, which the rank of an adapter does not exceed", plan.lora,
+                     model.name, model.hidden);
   if (plan.software < 2017 || plan.software > 2100)
     return bad_input("--software {}: a year from 2017 (the transformer's) on", plan.software);
   if (plan.bucket < 0 || plan.bucket > (std::int64_t{1} << 20))

@@ -95,7 +95,7 @@ struct Plan {
   bool gathers_per_pass() const { return zero == 3 && pp == 1; }
   std::int64_t micro_batches() const { return global_batch / (dp * micro_batch); }
   bool flash_attention() const { return software >= 2023; }
-  bool transformers() const { return framework == "transformers"; }
+  bool transformers() const { return framework == "transformers" || framework == "fsdp"; }
   // Hugging Face's models are not compiled unless their user does it.
   bool runs_eagerly() const { return eager < 0 ? transformers() : eager != 0; }
   // transformers' layers as PyTorch runs them one operation after the other.

@@ -312,6 +312,11 @@ TEST(Best, KeepsWhatTheAskerFixedAndSaysWhichPlansAreEqual) {
                                load_card("H100-SXM5", "bf16").value(), traffic, 1, {}, {"tp"});
   ASSERT_FALSE(none);
   EXPECT_NE(none.error().message.find("and the given tp"), std::string::npos);
+  // The first plan that was tried says what all of them fail by.
+  const auto odd = best_plans(load_model("llama3-8b").value(), {.layout = {16, 15}, .global_batch = 64, .seq = 8192},
+                              load_card("H100-SXM5", "bf16").value(), traffic, 1, {}, {});
+  ASSERT_FALSE(odd);
+  EXPECT_NE(odd.error().message.find("--layout"), std::string::npos) << odd.error().message;
 }
 
 }  // namespace

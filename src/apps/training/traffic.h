@@ -15,14 +15,17 @@
 
 namespace weft::training {
 
+class KnownParts;
+
 // Times of the collectives of a step: weft's own choice and its simulation (model/predict) on the part of the machine
 // that a group uses. Answers are kept. Thread: one at a time. The machine must outlive it.
 class Traffic {
  public:
   // `troubled`: nodes that are worse than the others. Of up to 16 groups that touch one the slowest counts, as all
   // groups wait for each other; without any, all groups of a kind are alike and the first one stands for them.
-  explicit Traffic(const cost::MachineView& machine, std::vector<int> troubled = {})
-      : machine_(&machine), troubled_(std::move(troubled)) {}
+  // `parts`: shared with Traffic on other versions of the machine, see KnownParts; null: its own.
+  explicit Traffic(const cost::MachineView& machine, std::vector<int> troubled = {},
+                   std::shared_ptr<KnownParts> parts = nullptr);
 
   // `ranks` GPUs, `stride` apart. All other groups of that kind run at the same time: NICs that several of them need
   // are shared.
@@ -57,14 +60,16 @@ class Traffic {
   Rank gpus() const { return machine_->endpoints(); }
   Rank gpus_per_node() const;
   const cost::MachineView& machine() const { return *machine_; }
+  const std::shared_ptr<KnownParts>& parts() const { return parts_; }
 
  private:
-  Result<const cost::MachineView*> part_for(Group group, Rank first);
+  struct Part;
+  friend class KnownParts;
+  Result<Part*> part_for(Group group, Rank first);
   // The first ranks of the groups that are looked at.
   std::vector<Rank> firsts(Group group) const;
-  const tune::nccl::System* system_of(const cost::MachineView& view, Group group, Rank first);  // null: unknown
-  Result<Cost> of_group(Collective collective, Group group, Rank first, Bytes bytes);
-  Result<Cost> of_group(Collective collective, Group group, Rank first, const Experts& experts);
+  Result<Cost> of_part(Part& part, Collective collective, Rank ranks, Bytes bytes) const;
+  Result<Cost> of_part(const Part& part, Collective collective, Rank ranks, const Experts& experts) const;
   Result<Cost> simulated(const cost::MachineView& view, predict::Query query) const;
   // Returns the slowest of all groups of this kind, kept by `key`.
   template <class Key, class Work>
@@ -73,10 +78,24 @@ class Traffic {
   const cost::MachineView* machine_;
   std::vector<int> troubled_;
   bool estimate_only_ = false, as_nccl_ = false;
-  std::map<std::pair<Group, Rank>, std::unique_ptr<cost::MachineView>> parts_;
+  std::shared_ptr<KnownParts> parts_;
+  std::map<std::pair<Group, Rank>, Part*> part_of_group_;
   std::map<std::tuple<Collective, Group, Bytes, bool, bool>, Cost> known_;
   std::map<std::tuple<Collective, Group, Experts, bool>, Cost> known_experts_;
-  std::map<std::pair<Group, Rank>, tune::nccl::System> systems_;
+};
+
+// Parts of machines that groups use, each with what its collectives take. Versions of one machine (with a fault, of
+// other rates, of more nodes) share them: what leaves a part as it was is not simulated again. Requires: all versions
+// have the costs of hops and the caches of the first. Thread: one at a time.
+class KnownParts {
+ public:
+  KnownParts();
+  ~KnownParts();
+
+ private:
+  friend class Traffic;
+  Traffic::Part& of(topology::Topology part, const cost::MachineView& whole);
+  std::vector<std::unique_ptr<Traffic::Part>> parts_;
 };
 
 }  // namespace weft::training

@@ -101,6 +101,18 @@ TEST(Plans, ThatDoNotDivideAreRefusedByName) {
   EXPECT_EQ(check_plan(m, plan).error().message, "--global-batch 12 is no multiple of dp 8 times --micro-batch 1");
   plan.global_batch = 16, plan.ep = 2;
   EXPECT_EQ(check_plan(m, plan).error().message, "--ep 2: llama3-8b has no experts");
+  plan.ep = 1, plan.lora = 4097;
+  EXPECT_EQ(check_plan(m, plan).error().message,
+            "--lora 4097: llama3-8b has a hidden size of 4096, which the rank of an adapter does not exceed");
+}
+
+// accelerate, axolotl and LLaMA-Factory train transformers' models, whose layers are not compiled.
+TEST(Plans, FrameworksAroundFsdpRunTransformersLayersEagerly) {
+  Plan plan{.dp = 8, .global_batch = 16, .seq = 8192};
+  plan.software = 2025, plan.framework = "fsdp";
+  EXPECT_TRUE(plan.runs_eagerly() && plan.composes_layers() && plan.flash2());
+  plan.eager = 0;
+  EXPECT_FALSE(plan.runs_eagerly());
 }
 
 // 34 s b h / t + 5 a s² b / t bytes of activations in a layer of GPT with sequence parallelism (arXiv 2205.05198,
@@ -428,6 +440,30 @@ TEST(Compare, SwappedColumnsAreNamedWithLineAndColumn) {
   const auto missing = compare_text("t.csv", "model,layers\nm,24\n");
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().message, "t.csv: column hidden is missing");
+}
+
+// 24 layers of 2,048: 6 · (24 · 12 · 2048² + …) FLOP a token. 512 · 2048 tokens on 32 GPUs take an A100 a second or so.
+TEST(Compare, StepsThatNoCardTakesAreRefusedAndATableWithoutAnAnswerIsAnError) {
+  const auto compare = [](const char* gpu, const char* tp, const char* seconds) {
+    return compare_text("t.csv", fmt::format("model,layers,hidden,heads,seq,gbs,gpus,gpu,precision,tp,pp,step_s\n"
+                                             "m,24,2048,16,2048,512,32,{},bf16,{},1,{}\n",
+                                             gpu, tp, seconds));
+  };
+  EXPECT_TRUE(compare("A100", "1", "3.5"));
+  for (const char* seconds : {"3500", "0.0035"}) {
+    const auto found = compare("A100", "1", seconds);
+    ASSERT_FALSE(found) << seconds;
+    EXPECT_TRUE(found.error().message.starts_with(fmt::format("t.csv:2: step_s {} is ", seconds)))
+        << found.error().message;
+  }
+  EXPECT_EQ(compare("Z900", "1", "3.5").error().message, "t.csv:2: GPU 'Z900' is in no row of data/training/gpus.json");
+  EXPECT_TRUE(compare("A100", "7", "3.5").error().message.starts_with("t.csv:2: ")) << "32 do not divide by 7";
+}
+
+TEST(Card, APrecisionThatIsNoneDiffersFromOneThatTheCardLacks) {
+  EXPECT_EQ(load_card("H100-SXM5", "int4").error().message, "--precision int4 is none of bf16, fp8, mxfp8, fp4");
+  EXPECT_EQ(load_card("A100-SXM4-80GB", "fp8").error().message,
+            "--precision fp8: A100-SXM4-80GB has no such units in the catalogue");
 }
 
 }  // namespace
