@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
-// What a mutex guards, in a form that clang's thread-safety analysis checks (scripts/check-clang). Other compilers read
-// nothing of it.
+// Clang's thread-safety analysis (scripts/check-clang) checks what these say of mutexes. Other compilers read nothing
+// of it.
 #ifdef __clang__
 #define WEFT_THREAD_SAFETY(...) __attribute__((__VA_ARGS__))
 #else

@@ -8,7 +8,7 @@
 namespace weft::net::cuda {
 namespace {
 
-// What a stream's thread and a worker meet by.
+// A stream's thread and a worker meet by this.
 class Meeting {
  public:
   void reach() {
