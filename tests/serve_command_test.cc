@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "command.h"
@@ -80,7 +81,11 @@ TEST(Serve, BadInputIsOneLineThatNamesItAndStatusTwo) {
         {"serve llama-3.1-70b --on dgx-h100 --precision bf16 --concurrency 1", "does not fit on H100-SXM5"},
         {"serve --compare /nowhere.csv", "/nowhere.csv"},
         {"fit llama-3.1-8b voodoo2", "GPU 'voodoo2': there are h100"},
-        {"fit llama-3.1-8b h100 --gpus 0", "--gpus 0"}}) {
+        {"fit llama-3.1-8b h100 --gpus 0", "--gpus 0"},
+        {"fit llama-3.1-8b h100 --gpus 12 --train", "--gpus 12: 8 are in a node"},
+        {"fit llama-3.1-8b h100 --train --engine vllm", "--engine: is for serving"},
+        {"fit llama-3.1-8b h100 --lora 8", "--lora: goes with --train"},
+        {"fit llama-3.1-8b a100 --train --precision fp8", "--precision fp8: A100-SXM4-40GB"}}) {
     const Answer a = weft(arguments);
     EXPECT_EQ(a.code, 2) << arguments << a.out << a.err;
     EXPECT_NE(a.err.find(said), std::string::npos) << arguments << "\n" << a.err;
@@ -210,6 +215,41 @@ TEST(Fit, WhatFitsAndWhatWouldMakeItFit) {
   // The interval is the measured error of the accuracy page, not a number of the command's own.
   const json accuracy = json::parse(std::ifstream(std::string(WEFT_SOURCE) + "/data/serving/accuracy.json"));
   EXPECT_EQ(report["interval"], accuracy["tpot_error_at_90"]);
+}
+
+TEST(Fit, WhatTrainsAndWhatWouldMakeItTrain) {
+  const json report = json::parse(weft("fit llama-3.1-8b h100 --gpus 8 --train --json -").out);
+  EXPECT_EQ(report["schema"], "weft.fit/1");
+  EXPECT_TRUE(report["fits"]);
+  EXPECT_FALSE(report["tightly"]);
+  double sum = 0;
+  for (const char* part : {"parameters", "gradients", "optimizer", "activations", "logits", "other"})
+    sum += report[std::string(part) + "_bytes"].get<double>();
+  EXPECT_LT(sum, report["capacity_bytes"].get<double>() / 1.15);  // the margin of what fits for certain
+  // The rate is that of the same plan by weft train: 8 sequences for each GPU.
+  const json step =
+      json::parse(weft("train llama-3.1-8b --on dgx-h100 --best --global-batch 64 --top -1 --json -").out);
+  bool found = false;
+  for (const json& row : step["rows"])
+    if (row["plan"] == report["plan"]) {
+      found = true;
+      EXPECT_NEAR(report["tokens_per_s_per_gpu"].get<double>() * report["step_s"].get<double>(), 8.0 * 8192, 1);
+      EXPECT_EQ(report["step_s"], row["step_s"]);
+    }
+  EXPECT_TRUE(found) << report["plan"];
+
+  const Answer too_large = weft("fit llama-3.1-70b h100 --gpus 8 --train");
+  EXPECT_EQ(too_large.code, 1);
+  EXPECT_NE(too_large.out.find("it fits with --lora 16, or --gpus 16"), std::string::npos) << too_large.out;
+  EXPECT_EQ(weft("fit llama-3.1-70b h100 --gpus 8 --train --lora 16").code, 0);
+  EXPECT_EQ(weft("fit llama-3.1-70b h100 --gpus 16 --train").code, 0);
+  // The intervals are those of the accuracy page.
+  std::stringstream page;
+  page << std::ifstream(std::string(WEFT_SOURCE) + "/bench/training-accuracy.md").rdbuf();
+  EXPECT_EQ(report["interval"], 0.176);
+  EXPECT_NE(page.str().find("17.6 % at 90 %), MoE"), std::string::npos);
+  EXPECT_EQ(json::parse(weft("fit qwen3-30b-a3b h200 --gpus 8 --train --json -").out)["interval"], 0.435);
+  EXPECT_NE(page.str().find("(43.5 %)."), std::string::npos);
 }
 
 TEST(Serve, HybridsAndCompressedCachesOfTheCatalogueAreServed) {

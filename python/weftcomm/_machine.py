@@ -174,7 +174,8 @@ def serve(model: str | None = None, on: Any = None, *, compare: str | None = Non
 def fit(model: str, gpu: str, **given: Value) -> Fit:
     """Does a model fit on GPUs of a kind, and what does one get? weft.fit/1; true if it fits.
 
-    given: the options of `weft fit`: gpus=, engine=, precision=, kv_dtype=, context=. Raises: InvalidArgument.
+    given: the options of `weft fit`: gpus=, engine=, precision=, kv_dtype=, context=; train=True with lora=.
+    Raises: InvalidArgument.
     """
     return ask(Fit, "fit", model, gpu, *options(given))
 

@@ -1,4 +1,5 @@
 #include "apps/cli/fit.h"
+#include "apps/cli/fit_training.h"
 #include "apps/cli/tokens.h"
 #include "apps/serving/fit.h"
 #include "base/text.h"
@@ -12,7 +13,9 @@ constexpr double kGiB = 1073741824.0;
 struct Spec {
   std::string model, gpu, engine = "vllm", json;
   serving::Plan plan;
-  std::int64_t gpus = 1, context = 0;  // 0: kContext, or the model's where it is shorter
+  std::int64_t gpus = 1, context = 0, lora = 0;  // context 0: kContext, or the model's where it is shorter
+  bool train = false;
+  std::function<bool(const std::string&)> given;
 };
 
 constexpr const char* kExamples = R"(
@@ -24,12 +27,31 @@ Examples:
   weft fit llama-3.1-70b h100 --gpus 4 --precision fp8
   weft fit deepseek-r1 b200 --gpus 8 --precision fp4 --context 32768
   weft fit ./config.json h200 --engine sglang --json fit.json
+  weft fit llama-3.1-8b h100 --gpus 8 --train              what training it takes: the fastest plan, its memory
+  weft fit llama-3.1-70b h100 --gpus 8 --train --lora 16
 )";
 
-Result<serving::Fitting> ask(Spec& spec) {
+Status check(const Spec& spec) {
   if (spec.context < 0 || spec.context == 1 || spec.context > 100'000'000)
     return bad_input("--context {}: 2 to 100000000 tokens", spec.context);
   if (spec.gpus < 1 || spec.gpus > 4096) return bad_input("--gpus {}: 1 to 4096", spec.gpus);
+  for (const char* option : {"engine", "kv-dtype"})
+    if (spec.train && spec.given(option)) return bad_input("--{}: is for serving, not with --train", option);
+  if (!spec.train && spec.given("lora")) return bad_input("--lora: goes with --train");
+  return {};
+}
+
+Result<TrainingFit> training_of(const Spec& spec) {
+  WEFT_CHECK(check(spec));
+  WEFT_TRY(const std::string preset, serving::preset_of(spec.gpu));
+  TrainingFit asked{.model = spec.model, .preset = preset, .json = spec.json};
+  asked.gpus = spec.gpus, asked.context = spec.context, asked.lora = spec.lora;
+  if (!spec.plan.precision.empty()) asked.precision = spec.plan.precision;
+  return asked;
+}
+
+Result<serving::Fitting> ask(Spec& spec) {
+  WEFT_CHECK(check(spec));
   serving::Question q;
   WEFT_TRY(q.shape, serving::load_shape(spec.model));
   WEFT_TRY(q.engine, serving::load_engine(spec.engine));
@@ -98,6 +120,10 @@ nlohmann::json to_json(const serving::Fitting& f, const Spec& spec) {
 }
 
 Result<int> run(Spec& spec) {
+  if (spec.train) {
+    WEFT_TRY(const TrainingFit asked, training_of(spec));
+    return fit_training(asked);
+  }
   WEFT_TRY(const serving::Fitting f, ask(spec));
   if (spec.json != "-") print(f, spec);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(f, spec)));
@@ -105,6 +131,10 @@ Result<int> run(Spec& spec) {
 }
 
 Result<nlohmann::json> answer(Spec& spec) {
+  if (spec.train) {
+    WEFT_TRY(const TrainingFit asked, training_of(spec));
+    return training_fit_json(asked);
+  }
   WEFT_TRY(const serving::Fitting f, ask(spec));
   return to_json(f, spec);
 }
@@ -123,12 +153,19 @@ Command add_fit(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--engine", spec->engine, "vllm, sglang or trtllm")->capture_default_str();
   sub->add_option("--precision", spec->plan.precision,
-                  "of weights: bf16, fp8, fp8_block, fp4, int4, int8, w8a16 (default: the model's)");
+                  "of weights: bf16, fp8, fp8_block, fp4, int4, int8, w8a16 (default: the model's); with --train of "
+                  "weft train: bf16, fp8, …");
   sub->add_option("--kv-dtype", spec->plan.cache, "of keys and values: bf16 or fp8 (default: the engine's)");
   sub->add_option(
          "--context", spec->context,
          "tokens of a request, a quarter of them made by the model (default: 8192, or the model's where it is less)")
       ->transform(tokens());
+  sub->add_flag("--train", spec->train,
+                "training instead: the fastest plan that fits for certain, else tightly, its memory, what would make "
+                "it fit; --context is the sequence");
+  sub->add_option("--lora", spec->lora, "with --train: rank of adapters beside frozen weights; 0: none")
+      ->capture_default_str();
+  spec->given = [sub](const std::string& option) { return sub->count("--" + option) > 0; };
   sub->add_option("--json", spec->json, "write weft.fit/1 to this file; - is stdout instead of the table")
       ->check(writable);
   sub->footer(kExamples);
