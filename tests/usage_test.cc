@@ -46,6 +46,7 @@ TEST(Usage, EveryMisspeltWordIsAnsweredByWhatItMayMean) {
         {"bench all_reduce --on dgx-h100 --op smu", "did you mean sum"},
         {"bench all_reduce --on dgx-h100 --bytes", "--bytes needs a value: SIZE"},
         {"bench all_reduce --on dgx-h100 --channels many", "--channels 'many' is not a number"},
+        {"serve llama-3.1-8b --on dgx-h100 --concurrency 1e9", "'1e9' is not a whole number in digits: 1000000000"},
         {"train llama3-8b --on dgx-h100 --tokens lots",
          "--tokens: 'lots' is no number of tokens like 300B, 15T or 15e12"},
         {"train llama3-8b --on dgx-h100 --glboal-batch 64", "did you mean --global-batch?"}}) {

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -175,6 +177,15 @@ void group_options(CLI::App& sub, const std::string& heading, std::initializer_l
 
 namespace {
 
+// "1e9" is a number, but not one that an option of whole numbers reads. Empty: it is none.
+std::string in_digits(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  constexpr double kMost = 1e15;
+  const bool whole = end != text.c_str() && *end == '\0' && std::abs(value) <= kMost && value == std::floor(value);
+  return whole ? fmt::format("{:.0f}", value) : "";
+}
+
 // What the library says of wrong usage in words of its own: a value that is missing or no number, a command of a
 // command that is missing or misspelt, an option that is given too often.
 std::string said_otherwise(const CLI::App& command, const CLI::ParseError& problem, const std::string& help) {
@@ -187,9 +198,11 @@ std::string said_otherwise(const CLI::App& command, const CLI::ParseError& probl
   if (const auto at = text.find(kMissing); at != std::string::npos && text.ends_with(" missing"))
     text = fmt::format("{} needs a value: {}", text.substr(0, at),
                        text.substr(at + kMissing.size(), text.rfind(' ') - at - kMissing.size()));
-  if (const auto at = text.find(" = "); text.starts_with(kNoNumber) && at != std::string::npos)
-    text = fmt::format("{} '{}' is not a number", text.substr(kNoNumber.size(), at - kNoNumber.size()),
-                       text.substr(at + 3));
+  if (const auto at = text.find(" = "); text.starts_with(kNoNumber) && at != std::string::npos) {
+    const std::string given = text.substr(at + 3), digits = in_digits(given);
+    text = fmt::format("{} '{}' is not a {}", text.substr(kNoNumber.size(), at - kNoNumber.size()), given,
+                       digits.empty() ? "number" : fmt::format("whole number in digits: {}", digits));
+  }
   constexpr std::string_view kRequired = " is required";
   if (text.ends_with(kRequired) && !text.starts_with("A subcommand") && command.get_parent() != nullptr)
     text = fmt::format("{} needs '{}'", command.get_name(), text.substr(0, text.size() - kRequired.size()));
