@@ -94,6 +94,19 @@ def test_bits_depend_on_the_members_of_a_mask_and_not_on_their_order(name):
     assert len({r for rank in results for r in rank}) == 1
 
 
+def test_a_mask_that_not_all_of_its_members_give_is_a_mismatch_and_others_get_theirs():
+    def program(comm):
+        mask = [0, 1] if comm.rank == 1 else [0, 2]
+        try:
+            active = comm.active(mask)
+        except weftcomm.Mismatch as error:
+            assert error.operation == "active"
+            return str(error)
+        return active.size
+
+    assert weftcomm.run_threads(3, program) == [2, "active: only 1 of the ranks [0, 1] gave this mask", 2]
+
+
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 def test_processes_and_transports_give_the_bits_of_threads(transport):
     pytest.importorskip("ml_dtypes")

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import sys
 import weakref
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -180,13 +181,18 @@ class Communicator(Collectives):
     def active(self, ranks: Sequence[int]) -> Communicator | None:
         """The communicator of these ranks, in their order here, whatever the order of `ranks`; None on all others. All ranks call it
         the first time; afterwards the same mask gives the same communicator without a call. Raises: InvalidArgument for a mask
-        without members or with a rank that there is not."""
+        without members or with a rank that there is not; Mismatch on the ranks of a mask that not all of its members gave."""
         members = _arguments.several(ranks, "ranks", "active", "ranks")
         mask = frozenset(_arguments.rank(r, "ranks", "active", self.size) for r in members)
         if not mask:
             raise _arguments.refuse("ranks: a mask without members", "active")
         if mask not in self._active:
-            self._active[mask] = self.split(0 if self.rank in mask else None)
+            # Ranks that give another mask have another color, so they are missing here.
+            color = zlib.crc32(",".join(map(str, sorted(mask))).encode()) & _arguments.INT32[1]
+            made = self.split(color if self.rank in mask else None)
+            if made is not None and made.size != len(mask):
+                raise _errors.Mismatch(f"active: only {made.size} of the ranks {sorted(mask)} gave this mask", "mismatch", operation="active")
+            self._active[mask] = made
         return self._active[mask]
 
     def shrink(self) -> Communicator:

@@ -8,7 +8,6 @@
 #include "apps/training/best.h"
 #include "apps/training/largest.h"
 #include "apps/training/model.h"
-#include "base/counted.h"
 
 namespace weft::cli {
 namespace {
@@ -20,11 +19,9 @@ constexpr double kDenseError = 0.176, kExpertsError = 0.435;
 
 struct Found {
   training::Plan plan;
-  training::Step step;
-  training::Card card;
-  training::StageMemory memory;
+  std::string card;
+  report::TrainRow row;
   training::Largest largest;
-  training::Fit fit = training::Fit::kNo;
 };
 
 struct Answer {
@@ -58,18 +55,14 @@ Result<Found> best_of(const training::Model& model, const TrainingFit& asked, st
   training::Traffic traffic(*machine.view);
   WEFT_TRY(const training::Plans plans,
            training::best_plans(model, question.plan, question.card, traffic, training::kSimulatedPlans));
-  const auto memory_of = [&](const training::Ranked& r) { return training::peak_memory(model, r.plan, question.card); };
   const auto certain = std::ranges::find_if(plans.ranked, [&](const training::Ranked& r) {
-    return training::fit(memory_of(r), question.card) == training::Fit::kCertain;
+    return training::fit(r.step.peak, question.card) == training::Fit::kCertain;
   });
   const training::Ranked& best = certain == plans.ranked.end() ? plans.ranked.front() : *certain;
-  const training::StageMemory memory = memory_of(best);
   return Found{.plan = best.plan,
-               .step = best.step,
-               .card = question.card,
-               .memory = memory,
-               .largest = training::largest(model, best.plan, question.card),
-               .fit = training::fit(memory, question.card)};
+               .card = question.card.name,
+               .row = training::row_of(best.plan, best.step, question.card),
+               .largest = training::largest(model, best.plan, question.card)};
 }
 
 Result<Answer> ask(const TrainingFit& asked) {
@@ -96,12 +89,9 @@ Result<Answer> ask(const TrainingFit& asked) {
   return answer;
 }
 
-double error_of(const Answer& a) { return a.model.moe() ? kExpertsError : kDenseError; }
+bool fits_tightly(const Found& f) { return f.row.fit == training::name(training::Fit::kTight); }
 
-double rate_of(const Answer& a, const TrainingFit& asked) {
-  const Found& f = *a.found;
-  return static_cast<double>(f.plan.global_batch * a.seq) / f.step.seconds / static_cast<double>(asked.gpus);
-}
+double error_of(const Answer& a) { return a.model.moe() ? kExpertsError : kDenseError; }
 
 void print(const Answer& a, const TrainingFit& asked) {
   if (!a.found) {
@@ -111,20 +101,17 @@ void print(const Answer& a, const TrainingFit& asked) {
     return;
   }
   const Found& f = *a.found;
-  const double rate = rate_of(a, asked), error = error_of(a);
+  const double rate = f.row.tokens_per_gpu, error = error_of(a);
+  double total = 0;
+  for (const auto& [name, bytes] : f.row.memory) total += bytes;
   fmt::print("{} trains on {} {}{}: {:.0f} to {:.0f} tokens/s per GPU by {}; {:.1f} of {:.0f} GiB{}.\n\n", a.model.name,
-             asked.gpus, f.card.name, asked.lora > 0 ? fmt::format(" with adapters of rank {}", asked.lora) : "",
-             rate * (1 - error), rate * (1 + error), describe(f.plan), f.memory.total() / kGiB, f.card.memory / kGiB,
-             f.fit == training::Fit::kTight ? " (fits tightly: published memory lies within 15 %)" : "");
-  fmt::print("{:<34} {:>10}\n", "memory of a GPU", "GiB");
-  for (const auto& [name, bytes] : {std::pair{"the card's", f.card.memory},
-                                    {"parameters", f.memory.parameters},
-                                    {"gradients", f.memory.gradients},
-                                    {"optimizer", f.memory.optimizer},
-                                    {"activations", f.memory.activations},
-                                    {"logits", f.memory.logits},
-                                    {"other", f.memory.other}})
-    fmt::print("{:<34} {:>10.2f}\n", name, bytes / kGiB);
+             asked.gpus, f.card, asked.lora > 0 ? fmt::format(" with adapters of rank {}", asked.lora) : "",
+             rate * (1 - error), rate * (1 + error), f.row.plan, total / kGiB, f.row.capacity / kGiB,
+             fits_tightly(f)
+                 ? fmt::format(" (fits tightly: published memory lies within {:.0f} %)", 100 * training::kMemoryMargin)
+                 : "");
+  fmt::print("{:<34} {:>10}\n{:<34} {:>10.2f}\n", "memory of a GPU", "GiB", "the card's", f.row.capacity / kGiB);
+  for (const auto& [name, bytes] : f.row.memory) fmt::print("{:<34} {:>10.2f}\n", name, bytes / kGiB);
   const auto most = [](std::int64_t certain, std::int64_t tight) {
     return tight > certain ? fmt::format("{} ({} tightly)", certain, tight) : fmt::format("{}", certain);
   };
@@ -141,21 +128,15 @@ nlohmann::json to_json(const Answer& a, const TrainingFit& asked) {
                         {"why_not", a.why},        {"would_fit", a.would}};
   if (!a.found) return report;
   const Found& f = *a.found;
-  report["card"] = f.card.name;
-  report["tightly"] = f.fit == training::Fit::kTight;
-  report["plan"] = describe(f.plan);
+  report["card"] = f.card;
+  report["tightly"] = fits_tightly(f);
+  report["plan"] = f.row.plan;
   report["global_batch"] = f.plan.global_batch;
-  report["step_s"] = f.step.seconds;
-  report["tokens_per_s_per_gpu"] = rate_of(a, asked);
+  report["step_s"] = f.row.seconds;
+  report["tokens_per_s_per_gpu"] = f.row.tokens_per_gpu;
   report["interval"] = error_of(a);
-  report["capacity_bytes"] = f.card.memory;
-  for (const auto& [name, bytes] : {std::pair{"parameters_bytes", f.memory.parameters},
-                                    {"gradients_bytes", f.memory.gradients},
-                                    {"optimizer_bytes", f.memory.optimizer},
-                                    {"activations_bytes", f.memory.activations},
-                                    {"logits_bytes", f.memory.logits},
-                                    {"other_bytes", f.memory.other}})
-    report[name] = bytes;
+  report["capacity_bytes"] = f.row.capacity;
+  for (const auto& [name, bytes] : f.row.memory) report[name + "_bytes"] = bytes;
   report["largest_micro_batch"] = f.largest.micro_batch;
   report["longest_sequence"] = f.largest.seq;
   return report;
