@@ -116,10 +116,13 @@ Rank Endpoint::deviant_of(const Broken& by) {
 }
 
 // A rank that aborts reports to the processes of the others what it says of itself, before it notifies their
-// connections.
+// connections. A third rank that has read the report may pass the abort on before the report is here: then the process
+// of the rank that aborted is asked.
 std::string Endpoint::by_words_of(const bootstrap::Member::Broken& found) const {
   if (!found.words.empty() || !meeting_.member) return found.words;
-  const auto known = meeting_.member->broken();
+  auto known = meeting_.member->broken();
+  if (!known && found.cause == static_cast<std::uint32_t>(fabric::Cause::kAborted) && found.culprit != rank_)
+    known = meeting_.member->state_of(found.culprit, kAnswerTime).broken;
   return known && known->culprit == found.culprit ? known->words : std::string();
 }
 
