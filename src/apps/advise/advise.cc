@@ -18,7 +18,8 @@ Status check(const Words& w) {
     if (!(value >= 0) || !std::isfinite(value)) return bad_input("{} {}: a number above 0", name, value);
   for (const double price : w.prices)
     if (!(price >= 0) || !std::isfinite(price)) return bad_input("--price {}: of a GPU-hour, not below 0", price);
-  if ((w.rate > 0) == (w.tokens > 0))
+  if (w.rate > 0 && w.tokens > 0) return bad_input("weft advise takes only one of --rate and --tokens");
+  if (w.rate <= 0 && w.tokens <= 0)
     return bad_input("weft advise needs the work: --rate R requests/s to serve, or --tokens N to train on");
   if (w.rate > 0 && w.deadline > 0) return bad_input("--deadline has no effect with --rate; it is for --tokens");
   if (w.tokens > 0 && (w.ttft > 0 || w.tpot > 0)) return bad_input("--ttft and --tpot are for --rate");

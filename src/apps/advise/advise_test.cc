@@ -70,6 +70,8 @@ TEST(Advise, PoolsOfPrefillAndDecodeAreChosenWhereLongPromptsWouldHoldAnswersUp)
 TEST(Advise, TheWorkIsAskedForOnceAndNumbersMustBeSome) {
   Words w = serve_small();
   w.tokens = 1e9;
+  EXPECT_EQ(message(w), "weft advise takes only one of --rate and --tokens");
+  w.tokens = 0, w.rate = 0;
   EXPECT_EQ(message(w), "weft advise needs the work: --rate R requests/s to serve, or --tokens N to train on");
   w = serve_small(), w.budget = -1;
   EXPECT_EQ(message(w), "--budget -1: a number above 0");

@@ -167,9 +167,10 @@ Result<Question> understand(const Words& words) {
   WEFT_CHECK(read_tiers(words, q));
   q.load.policy.reset();
   if (words.prefix_cache != "off") {
-    WEFT_TRY(q.load.policy, kv::parse_policy(words.prefix_cache));
-    if (q.load.policy == kv::Policy::kClairvoyant)
-      return bad_input("--prefix-cache {}: no engine knows the future: lru, lfu, s3-fifo or off", words.prefix_cache);
+    const auto policy = kv::parse_policy(words.prefix_cache);
+    if (!policy || *policy == kv::Policy::kClairvoyant)  // which needs the future
+      return bad_input("--prefix-cache {}: lru, lfu, s3-fifo or off", shown(words.prefix_cache));
+    q.load.policy = *policy;
   }
   if (!words.trace.empty()) {
     WEFT_TRY(ReadTrace read, read_trace(words.trace, words.trace_scale));

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "apps/serving/test_place.h"
 
 namespace weft::serving {
@@ -374,6 +378,41 @@ TEST(Engine, ARateAboveCapacityIsSaidWithTheRateThatIsStableWhateverWasAsked) {
     q.load.rate = share * stable;
     EXPECT_FALSE(answer(place(), q)->stable_rate) << share;
   }
+}
+
+// Beyond the first rate that is unstable there are some at which preemption begins after thousands of requests only.
+TEST(Engine, NoRateAboveAnUnstableOneIsStable) {
+  Question q = question();
+  q.shape = *load_shape("llama-3.1-8b");
+  q.load = {.input = 1024, .output = 1024, .rate = 1000};
+  const auto above = answer(place(), q);
+  ASSERT_TRUE(above && above->stable_rate);
+  for (const double factor : {1.001, 1.02, 1.05, 1.07, 1.1, 1.2, 1.5, 5.0}) {
+    q.load.rate = factor * *above->stable_rate;
+    const auto p = answer(place(), q);
+    ASSERT_TRUE(p) << factor;
+    EXPECT_EQ(p->stable_rate, above->stable_rate) << factor;
+  }
+  q.load.rate = 0.999 * *above->stable_rate;
+  EXPECT_FALSE(answer(place(), q)->stable_rate);
+}
+
+TEST(Requests, OfNeighbouringSeedsAreNotTheSameOnesLater) {
+  const auto gaps = [](std::uint64_t seed) {
+    const Load load{.input = 100, .output = 100, .rate = 1, .requests = 40, .seed = seed};
+    Source source(load);
+    std::vector<double> found;
+    double last = 0;
+    for (int i = 0; i < 40; ++i) {
+      const double at = source.next(0).arrival;
+      found.push_back(std::round((at - last) * 1e9));
+      last = at;
+    }
+    return found;
+  };
+  const std::vector<double> one = gaps(1), two = gaps(2);
+  for (const double gap : two) EXPECT_EQ(std::ranges::count(one, gap), 0) << gap;
+  EXPECT_EQ(one, gaps(1));
 }
 
 TEST(Engine, ATraceThatOutrunsTheEngineIsUnstable) {

@@ -13,11 +13,20 @@ namespace {
 constexpr std::int64_t kRounds = 10, kLeastRounds = 4, kMostRequests = 4096;
 constexpr std::uintmax_t kLargestTrace = std::uintmax_t{1} << 30;  // bytes
 constexpr std::int64_t kMostTokens = 100'000'000;                  // of a request
+constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15ull;             // of SplitMix64
 constexpr double kLongest = 1e9;                                   // s: times beyond lose the length of an iteration
+
+// SplitMix64: the same numbers on every machine.
+std::uint64_t mixed(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
 
 }  // namespace
 
-Source::Source(const Load& load) : load_(&load), state_(load.seed * 0x9E3779B97F4A7C15ull + 1) {
+// The generator counts its state up by kStep, so states of neighbouring seeds must not lie kStep apart: they are mixed.
+Source::Source(const Load& load) : load_(&load), state_((kStep + 1) ^ mixed(load.seed - 1)) {
   if (!load.trace.empty())
     count_ = std::ssize(load.trace);
   else if (load.requests > 0)
@@ -29,13 +38,7 @@ Source::Source(const Load& load) : load_(&load), state_(load.seed * 0x9E3779B97F
   if (load.concurrency == 0) advance();
 }
 
-// SplitMix64: the same numbers on every machine.
-double Source::uniform() {
-  std::uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1.0p-53;
-}
+double Source::uniform() { return static_cast<double>(mixed(state_ += kStep) >> 11) * 0x1.0p-53; }
 
 std::int64_t Source::length(std::int64_t longest) {
   const double low = load_->spread * static_cast<double>(longest);

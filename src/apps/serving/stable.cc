@@ -10,13 +10,11 @@ constexpr double kGrid = 1.01;        // steps of rates
 constexpr double kMostGrowth = 0.02;  // of the number in the system, per request that comes
 constexpr double kRounds = 6;         // answers' times that a run must last until its growth counts
 constexpr std::int64_t kFewest = 1000, kMost = 64'000;
+constexpr double kAtOnce = 1e6;        // requests/s
+constexpr double kSurelyStable = 0.7;  // of the rate at which a queue is worked off
+constexpr int kCoarse = 6;             // steps of kGrid
 
 double d(std::int64_t n) { return static_cast<double>(n); }
-
-struct Probe {
-  bool stable = true;
-  double served = 0;  // requests/s in the second half
-};
 
 // Mean number of requests in the system from `from` to `to`.
 double in_system(const Run& run, double from, double to) {
@@ -25,7 +23,7 @@ double in_system(const Run& run, double from, double to) {
   return inside / (to - from);
 }
 
-Result<Probe> probe(const Serve& serve, const Load& like, double rate) {
+Result<bool> is_stable(const Serve& serve, const Load& like, double rate) {
   Load load = like;
   load.rate = rate, load.even = true, load.seed = 1, load.requests = kFewest;
   for (;; load.requests *= 2) {
@@ -35,32 +33,39 @@ Result<Probe> probe(const Serve& serve, const Load& like, double rate) {
     service /= std::max(1.0, d(std::ssize(run.done)));
     const double span = d(load.requests) / rate;
     const double growth = (in_system(run, 0.75 * span, span) - in_system(run, 0.5 * span, 0.75 * span)) / (span / 4);
-    Probe found{.stable = growth <= kMostGrowth * rate};
-    for (const Request& r : run.done) found.served += r.finished > span / 2 && r.finished <= span ? 2 / span : 0;
-    if (found.stable || span > kRounds * service || load.requests >= kMost) return found;
+    const bool stable = growth <= kMostGrowth * rate;
+    if (stable || span > kRounds * service || load.requests >= kMost) return stable;
   }
+}
+
+// Requests/s that engines answer which have a queue from the beginning to the end: kFewest requests at once.
+Result<double> drained(const Serve& serve, const Load& like) {
+  Load load = like;
+  load.rate = kAtOnce, load.even = true, load.seed = 1, load.requests = kFewest;
+  WEFT_TRY(const Run run, serve(load));
+  return d(std::ssize(run.done)) / std::max(run.seconds, 1e-9);
 }
 
 }  // namespace
 
+// From there rates are tried upwards in coarse steps until one is unstable, then in fine ones. Where preemption begins
+// some rates above an unstable one look stable for thousands of requests: they are never reached.
 Result<std::optional<double>> largest_stable_rate(const Serve& serve, const Load& load) {
-  WEFT_TRY(const Probe asked, probe(serve, load, load.rate));
-  if (asked.stable) return std::optional<double>();
-  const auto rate_of = [](int step) { return std::pow(kGrid, step); };
-  const auto step_of = [](double rate) { return static_cast<int>(std::floor(std::log(rate) / std::log(kGrid))); };
-  int too_much = step_of(load.rate) + 1;
-  int good = step_of(std::max(asked.served, load.rate * 1e-4) * 0.9);
-  for (int less = 10;; less *= 2) {
-    WEFT_TRY(const Probe low, probe(serve, load, rate_of(good)));
-    if (low.stable || less > 1000) break;
-    too_much = good, good -= less;
+  WEFT_TRY(const double queued, drained(serve, load));
+  double good = queued * kSurelyStable;
+  if (load.rate <= good) return std::optional<double>();
+  for (double next = good;; good = next) {
+    next *= std::pow(kGrid, kCoarse);
+    WEFT_TRY(const bool stable, is_stable(serve, load, next));
+    if (!stable) break;
+    if (next >= load.rate) return std::optional<double>();
   }
-  while (too_much - good > 1) {
-    const int middle = (good + too_much) / 2;
-    WEFT_TRY(const Probe between, probe(serve, load, rate_of(middle)));
-    (between.stable ? good : too_much) = middle;
+  for (int step = 1; step < kCoarse; ++step) {
+    WEFT_TRY(const bool stable, is_stable(serve, load, good * kGrid));
+    if (!stable) break;
+    good *= kGrid;
   }
-  return std::optional<double>(std::min(rate_of(good), load.rate));
+  return load.rate <= good ? std::optional<double>() : good;
 }
 
 std::optional<double> overloaded_by_trace(const Run& run) {

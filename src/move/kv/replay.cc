@@ -53,6 +53,7 @@ std::string_view name(Policy policy) {
 Result<Policy> parse_policy(const std::string& text) {
   for (const Policy policy : kPolicies)
     if (text == name(policy)) return policy;
+  if (text == "s3-fifo") return Policy::kS3Fifo;  // as its authors write it
   return bad_input("unknown policy '{}'; there are lru, lfu, s3fifo, optimum, and all", text);
 }
 
