@@ -143,9 +143,12 @@ void add_reshard(nb::module_& m) {
       .def("begin", [](SharedPublisher& s) { s.publisher.begin(); })
       .def("publish",
            [](SharedPublisher& s, std::int64_t version) {
-             if (version < 1) throw Failed(invalid("version " + std::to_string(version) + ": 1 or more"), "publish");
-             const nb::gil_scoped_release released;
-             s.publisher.publish(version);
+             Status done;
+             {
+               const nb::gil_scoped_release released;
+               done = s.publisher.publish(version);
+             }
+             check(done, "publish");
            })
       .def_prop_ro("table", [](const SharedPublisher& s) { return s.publisher.table().region; });
   m.def("reshard_publisher", [](const Agent& agent, const Place& memory, std::int64_t block_bytes) {

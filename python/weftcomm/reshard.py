@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import numpy as np
 
-from . import _core, _errors
+from . import _arguments, _core, _errors
 from ._errors import InvalidArgument
 from .transfer import Agent, Region
 
@@ -217,7 +217,9 @@ class Sender(_Parts):
         self._copy_all(tensors, into=False)
 
     def publish(self, version: int) -> None:
-        """The tensors are version `version`, 1 or more, until begin(). Converts them where the plan says so."""
+        """The tensors are version `version`, 1 or more and above those published before, until begin(). Converts them where the
+        plan says so. Raises: InvalidArgument."""
+        version = _arguments.integer(version, "version", "publish", 1, _arguments.INT64[1])
         if self._plan._convert:
             self._plan._core.convert(self._rank, _place(self._given), _place(self._region))
         self._core.publish(version)
@@ -230,7 +232,8 @@ class Sender(_Parts):
 class Receiver(_Parts):
     """One rank of the second layout. `tensors` are its parts, which are there when pull() has returned.
 
-    senders: their address() by rank; None: unknown, so that others that hold the same must do.
+    senders: their address() by rank, one for each; None, or one that cannot be reached: lost, so that others that hold the same
+    must do. Raises: InvalidArgument, Mismatch.
     """
 
     def __init__(
@@ -240,18 +243,31 @@ class Receiver(_Parts):
         parts, size = plan._core.parts("to", rank)
         self._region = agent.allocate(size)
         self._see(parts, self._region)
+        senders = list(_arguments.several(senders, "senders", "Receiver", "addresses"))
+        if len(senders) != plan.senders:
+            text = f"senders: {len(senders)} addresses for {plan.senders} ranks"
+            raise _errors.InvalidArgument(text, operation="Receiver")
+        memory = [(bytes(s[0]), s[1]) for s in senders if s is not None]
+        if len(set(memory)) != len(memory):
+            raise _errors.InvalidArgument("senders: two ranks have one address", operation="Receiver")
         peers = [self._peer(s) for s in senders]
         self._core = _core.reshard_receiver(plan._core, rank, agent._core, _place(self._region), peers)
 
     def _peer(self, sender: tuple[bytes, int, int] | None) -> tuple[str, int, int | None]:
         if sender is None:
             return "", 0, None
-        return self._agent.load(sender[0]), sender[1], sender[2]
+        try:
+            return self._agent.load(sender[0]), sender[1], sender[2]
+        except (_errors.InvalidArgument, _errors.Mismatch):
+            raise
+        except _errors.Error:
+            return "", 0, None
 
     def pull(self, version: int, timeout: float = 60.0) -> None:
         """Gets version `version`; of what it had from the same sender before, only blocks that have changed. Called again for
         the same version after an error, it gets only what is missing. Raises: PeerDied where nobody is left that has a
         part, Mismatch where a sender has another version or began one meanwhile, Timeout."""
+        version = _arguments.integer(version, "version", "pull", 1, _arguments.INT64[1])
         if version != getattr(self, "_version", None):
             self._core.begin(version)
             self._version = version

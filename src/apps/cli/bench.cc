@@ -243,6 +243,10 @@ void group(CLI::App& sub) {
 Status check_options(const CLI::App& sub, const BenchSpec& spec) {
   const bool simulated = !spec.on.empty() && spec.on != "this";
   const std::string what = fmt::format("weft bench {} {}", spec.collective_name, simulated ? "--on" : "without --on");
+  const std::string named = fmt::format("weft bench {}", spec.collective_name);
+  const auto collective = schedule::parse_collective(spec.collective_name);
+  if (!collective || !schedule::routed(*collective))
+    WEFT_CHECK(no_options(sub, named, {"tokens", "hidden", "topk", "experts", "imbalance", "mode", "sms", "counts"}));
   if (is_one_sided(spec.collective_name) && simulated)
     return only_options(sub, what,
                         {"on", "calibration", "post", "ranks", "bytes", "min", "max", "factor", "json", "algo", "proto",
@@ -253,8 +257,9 @@ Status check_options(const CLI::App& sub, const BenchSpec& spec) {
                        "no-fold", "max-events", "fault",  "beside",   "load",         "compute", "timeline", "block",
                        "blocks",  "from",       "bounce", "file",     "stack",        "verify",  "model",    "redis"});
   if (spec.collective_name == "transfer" || spec.collective_name == "kv") {
+    if (sub.count("--blocks") > 0 && spec.blocks == 0) return bad_input("--blocks 0: 1 to 10000000");
     WEFT_CHECK(no_options(
-        sub, fmt::format("weft bench {}", spec.collective_name),
+        sub, named,
         {"root", "dtype", "in-place", "iters", "reproducible", "no-fold", "max-events", "beside", "compute", "tuner"}));
     // A simulated hand-over heeds faults, and says of the others why it does not.
     if (!simulated || spec.collective_name == "kv")
@@ -264,16 +269,12 @@ Status check_options(const CLI::App& sub, const BenchSpec& spec) {
     return no_options(sub, what, {"model", "redis", "calibration"});
   }
   WEFT_CHECK(no_options(sub, what, {"from", "bounce", "file", "stack", "model", "redis"}));
-  const auto collective = schedule::parse_collective(spec.collective_name);
-  const std::string named = fmt::format("weft bench {}", spec.collective_name);
   if (collective && schedule::routed(*collective))
     WEFT_CHECK(no_options(sub, named, {"bytes", "min", "max", "factor", "root", "in-place"}));
   if (collective && schedule::routed(*collective) && simulated)
     WEFT_CHECK(no_options(sub, named + " --on", {"proto", "channels", "tuner", "calibration"}));
   if (collective && schedule::routed(*collective) && !simulated)
     WEFT_CHECK(no_options(sub, named + " without --on", {"sms", "counts"}));
-  if (!collective || !schedule::routed(*collective))
-    WEFT_CHECK(no_options(sub, named, {"tokens", "hidden", "topk", "experts", "imbalance", "mode", "sms", "counts"}));
   if (collective && !schedule::reduces(*collective)) WEFT_CHECK(no_options(sub, named, {"op"}));
   if (collective && !schedule::rooted(*collective)) WEFT_CHECK(no_options(sub, named, {"root"}));
   if (simulated) return no_options(sub, what, {"transport", "unregistered"});

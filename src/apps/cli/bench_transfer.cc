@@ -76,8 +76,11 @@ Result<Plan> plan_of(const BenchSpec& spec) {
     plan.cases = {{block, spec.blocks}};
   } else {
     WEFT_TRY(const auto sizes, sizes_of(spec));
-    for (const Bytes bytes : sizes)
+    for (const Bytes bytes : sizes) {
+      if (block > 0 && bytes > block && bytes % block != 0)
+        return bad_input("--block {}: {} B are no whole number of blocks", spec.block, bytes);
       if (bytes > 0) plan.cases.push_back(block == 0 || block > bytes ? Case{bytes, 1} : Case{block, bytes / block});
+    }
   }
   for (const Case& c : plan.cases) plan.most = std::max(plan.most, c.block * c.blocks);
   if (plan.most <= 0 || plan.most > kMostBytes)
@@ -92,6 +95,13 @@ Result<Plan> plan_of(const BenchSpec& spec) {
 
 std::byte pattern(Bytes i) { return static_cast<std::byte>(i * 31 + (i >> 12)); }
 
+// The kernel copies page by page, and a processor's loads wait for stores that differ from them in whole pages; most
+// arrays of these sizes begin with a page.
+constexpr std::size_t kPage = 4096;
+std::byte* first_page_of(std::vector<std::byte>& memory) {
+  return memory.data() + (kPage - reinterpret_cast<std::uintptr_t>(memory.data()) % kPage) % kPage;
+}
+
 // The other process: has the memory, says how to reach it, and ends when its pipe does.
 [[noreturn]] void serve(const Plan& plan, const std::string& key, int to_parent, int from_parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -104,10 +114,8 @@ std::byte pattern(Bytes i) { return static_cast<std::byte>(i * 31 + (i >> 12)); 
                                       .key = key,
                                       .listen = plan.network ? "127.0.0.1:0" : "",
                                       .network = plan.network.value_or(transfer::Network::kTcp)});
-  // The kernel copies page by page; most arrays of this size begin with one.
-  constexpr std::size_t kPage = 4096;
   std::vector<std::byte> plain(plan.plain ? static_cast<std::size_t>(plan.most) + kPage : 0);
-  std::byte* const first = plain.data() + (kPage - reinterpret_cast<std::uintptr_t>(plain.data()) % kPage) % kPage;
+  std::byte* const first = first_page_of(plain);
   if (!agent) say("!" + agent.error().message), _exit(1);
   const auto memory =
       plan.plain ? agent->add_memory(first, plan.most, plan.page) : agent->allocate(plan.most, plan.page);
@@ -191,7 +199,7 @@ double median(std::vector<double> times) {
 struct Bench {
   transfer::Agent& agent;
   transfer::Registration mine;
-  std::vector<std::byte>& other;  // of this process
+  std::byte* other;  // memory of this process
   const std::string& generations;
   const Plan& plan;
   std::string* explanation = nullptr;  // null: neither predicted nor explained
@@ -250,7 +258,7 @@ Result<TransferRow> measure(Bench& b, const Case& c) {
     copies.push_back(seconds([&] {
                        for (std::int64_t i = 0; i < repetitions; ++i)
                          for (std::size_t at = 0; at < order.size(); ++at) {
-                           std::byte *here = b.mine.data + at * block, *there = b.other.data() + order[at] * block;
+                           std::byte *here = b.mine.data + at * block, *there = b.other + order[at] * block;
                            if (b.plan.op == transfer::Op::kWrite) std::swap(here, there);
                            std::memcpy(here, there, block);
                          }
@@ -344,7 +352,7 @@ Result<int> bench_transfer(const BenchSpec& spec) {
                                               .costs = std::move(costs)}));
   WEFT_TRY(const std::string peer, agent.load(metadata));
   WEFT_TRY(const auto mine, agent.allocate(plan.most));
-  std::vector<std::byte> other(static_cast<std::size_t>(plan.most), std::byte{1});
+  std::vector<std::byte> memory(static_cast<std::size_t>(plan.most) + kPage, std::byte{1});
   report::TransferReport report{
       .operation = plan.op == transfer::Op::kRead ? "read" : "write", .plain = plan.plain, .verified = plan.verify};
   WEFT_TRY(report.path, agent.explain(peer));
@@ -357,7 +365,7 @@ Result<int> bench_transfer(const BenchSpec& spec) {
         report.operation, plan.plain ? "plain" : "registered", report.path, "block (B)", "blocks", "size (B)",
         "post (us)", "time (us)", "GB/s", "of memcpy", plan.check ? "  #wrong" : "");
   std::string explanation;
-  Bench bench{agent, mine, other, generations, plan, spec.verbose ? &explanation : nullptr};
+  Bench bench{agent, mine, first_page_of(memory), generations, plan, spec.verbose ? &explanation : nullptr};
   std::int64_t wrong = 0;
   for (const Case& c : plan.cases) {
     WEFT_TRY(const TransferRow row, measure(bench, c));

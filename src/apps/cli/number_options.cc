@@ -79,6 +79,8 @@ void check_numbers(CLI::App& app) {
     for (CLI::Option* option : command->get_options())
       if (const auto range = range_of(*command, *option))
         option->check(CLI::Validator([range](std::string& text) { return outside(text, *range); }, ""));
+      else if (!option->get_lnames().empty() && option->get_expected_min() > 0)
+        option->check(CLI::Validator([](std::string& text) { return text.empty() ? "its value is empty" : ""; }, ""));
   }
 }
 

@@ -53,12 +53,12 @@ report::ReshardReport report_of(const reshard::Plan& plan) {
   r.sent.resize(static_cast<std::size_t>(r.from_ranks));
   r.received.resize(static_cast<std::size_t>(r.to_ranks));
   for (const reshard::PairTotal& p : plan.pairs()) {
-    r.pieces += p.pieces;
     if (plan.stays(p.sender, p.receiver)) {
       r.stays += p.bytes;
       continue;
     }
     ++r.pairs;
+    r.pieces += p.pieces;
     r.bytes += p.bytes;
     r.sent[static_cast<std::size_t>(p.sender)] += p.bytes;
     r.received[static_cast<std::size_t>(p.receiver)] += p.bytes;

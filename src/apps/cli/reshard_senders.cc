@@ -45,8 +45,7 @@ struct Server {
                                         {memory.data, static_cast<std::size_t>(memory.bytes)}));
       convert_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
-    if (publisher) publisher->publish(version);
-    return {};
+    return publisher ? publisher->publish(version) : Status();
   }
 };
 

@@ -33,8 +33,13 @@ Result<int> bench_tier(const BenchSpec& spec) {
   const std::string ranks_text = spec.ranks_text.empty() ? "1" : spec.ranks_text;
   WEFT_TRY(const std::int64_t ranks, parse_integer("--ranks", ranks_text, 1, 1 << 20));
   WEFT_TRY(const auto sizes, sizes_of(spec));
-  report::TierReport r{
-      .machine = machine.name, .from = spec.from, .stack = spec.stack, .ranks = static_cast<Rank>(ranks)};
+  report::TierReport r{.machine = machine.name,
+                       .from = spec.from,
+                       .stack = spec.stack,
+                       .faults = spec.faults,
+                       .write = way.write,
+                       .bounce = way.bounce,
+                       .ranks = static_cast<Rank>(ranks)};
   for (const Bytes bytes : sizes) {
     WEFT_TRY(auto fetched, fetch_from(*machine.view, spec.from, spec.stack, r.ranks, bytes, way));
     r.rows.push_back({bytes, fetched.time, std::move(fetched.bound)});

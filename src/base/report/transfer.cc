@@ -33,6 +33,9 @@ nlohmann::json to_json(const TierReport& report) {
                          {"world", "simulated"},
                          {"machine", report.machine},
                          {"from", report.from},
+                         {"operation", report.write ? "write" : "read"},
+                         {"bounce", report.bounce},
+                         {"faults", report.faults},
                          {"ranks", report.ranks},
                          {"rows", std::move(rows)}};
   if (!report.stack.empty()) json["stack"] = report.stack;

@@ -38,6 +38,8 @@ struct TierRow {
 };
 struct TierReport {
   std::string machine, from, stack;  // stack: empty where no system's software is in it
+  std::vector<std::string> faults;
+  bool write = false, bounce = false;
   Rank ranks = 1;
   std::vector<TierRow> rows;
 

@@ -6,14 +6,16 @@
 namespace weft::replay {
 
 Result<HandedOver> hand_over(const cost::MachineView& machine, const HandOver& what) {
-  const Rank all = machine.endpoints(), per_node = machine.ranks_per_node(all);
-  const Rank nodes = all / per_node, away = what.within_node ? what.ranks : per_node;
-  if (what.ranks < 1 || what.ranks > (what.within_node ? per_node / 2 : per_node))
-    return bad_input("{} hand over to as many {}: a node of this machine has {}", counted(what.ranks, "GPU"),
-                     what.within_node ? "of their own node" : "of the next node", per_node);
-  if (!what.within_node && nodes < 2)
+  // GPUs may be down: the first two nodes need not be alike.
+  const Rank first = machine.ranks_of_node(0), second = first < machine.endpoints() ? machine.ranks_of_node(first) : 0;
+  const Rank away = what.within_node ? what.ranks : first;
+  if (!what.within_node && second == 0)
     return bad_input("a hand-over to the next node needs two nodes: ...:nodes=2,net=NETWORK");
-  pgas::Program program(static_cast<std::size_t>(what.within_node ? per_node : 2 * per_node));
+  if (what.ranks < 1 || what.ranks > (what.within_node ? first / 2 : std::min(first, second)))
+    return bad_input("{} hand over to as many {}: the first node of this machine has {}{}", counted(what.ranks, "GPU"),
+                     what.within_node ? "of their own node" : "of the next node", first,
+                     what.within_node || first == second ? "" : fmt::format(", the second {}", second));
+  pgas::Program program(static_cast<std::size_t>(what.within_node ? first : first + second));
   for (Rank r = 0; r < what.ranks; ++r) {
     auto& events = program[static_cast<std::size_t>(r)];
     events.push_back({.kind = pgas::Event::Kind::kPut, .peer = r + away, .bytes = what.rank_bytes});

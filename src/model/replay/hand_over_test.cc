@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "machine/machine.h"
+#include "model/simulate/faults.h"
 #include "plan/cost/reload.h"
 #include "plan/cost/shipped.h"
 
@@ -12,6 +13,12 @@ namespace weft::replay {
 namespace {
 
 cost::MachineView machine(const char* name) { return *cost::shipped_view(topology::load_machine(name).value()); }
+
+cost::MachineView machine_without(const char* name, const std::string& fault) {
+  const auto faulted = simulate::apply_faults(topology::load_machine(name).value(), std::vector<std::string>{fault});
+  EXPECT_TRUE(faulted) << faulted.error().message;
+  return *cost::shipped_view(faulted->machine);
+}
 
 // Mooncake, docs/source/performance/sglang/sglang-benchmark-results-v1.md: Qwen3-235B-A22B on 8 H20 with tensor
 // parallelism, 4 x 400 Gb/s per node. The model keeps 2 * 94 layers * 4 heads * 128 * 2 B = 192,512 B per token, twice
@@ -48,9 +55,24 @@ TEST(HandOver, WhatTheMachineHasNotIsOneError) {
   EXPECT_EQ(hand_over(one, {.ranks = 8, .rank_bytes = 1}).error().message,
             "a hand-over to the next node needs two nodes: ...:nodes=2,net=NETWORK");
   EXPECT_EQ(hand_over(one, {.ranks = 5, .within_node = true, .rank_bytes = 1}).error().message,
-            "5 GPUs hand over to as many of their own node: a node of this machine has 8");
+            "5 GPUs hand over to as many of their own node: the first node of this machine has 8");
   EXPECT_EQ(hand_over(machine("dgx-h100:nodes=2"), {.ranks = 1, .rank_bytes = 1, .stack = "x"}).error().message,
             "there is no stack 'x'; there are weft, mooncake");
+}
+
+// A GPU that is down, in whichever node, does not bring the others nearer to each other.
+TEST(HandOver, AGpuThatIsDownChangesNothingForTheOthers) {
+  const Bytes bytes = Bytes{1} << 30;
+  const double sound = hand_over(machine("dgx-h100:nodes=4"), {.ranks = 1, .rank_bytes = bytes})->time.s();
+  for (const char* fault : {"gpu:0/3=down", "gpu:1/7=down", "gpu:3/7=down"}) {
+    const auto without = machine_without("dgx-h100:nodes=4", fault);
+    const auto answer = hand_over(without, {.ranks = 1, .rank_bytes = bytes});
+    ASSERT_TRUE(answer) << fault << ": " << answer.error().message;
+    EXPECT_NEAR(answer->time.s(), sound, 0.01 * sound) << fault;
+    EXPECT_TRUE(hand_over(without, {.ranks = 7, .rank_bytes = bytes})) << fault;
+    EXPECT_EQ(hand_over(without, {.ranks = 8, .rank_bytes = bytes}).has_value(), std::string(fault) == "gpu:3/7=down");
+    EXPECT_TRUE(cost::reload(without, {}, 7, bytes)) << fault;
+  }
 }
 
 // A GPU at PCIe 5.0 x16, of which 76.2 % are payload.

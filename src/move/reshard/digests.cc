@@ -74,12 +74,15 @@ void Publisher::begin() {
   std::atomic_ref(header->version).store(0, std::memory_order_seq_cst);
 }
 
-void Publisher::publish(std::int64_t version) {
+Status Publisher::publish(std::int64_t version) {
+  if (version <= published_) return bad_input("version {}: {} or more", version, published_ + 1);
+  published_ = version;
   auto* const header = reinterpret_cast<TableHeader*>(table_.data);
   auto* const digests = reinterpret_cast<Digest*>(table_.data + sizeof(TableHeader));
   for (std::int64_t at = 0, i = 0; at < memory_.bytes; at += block_bytes_, ++i)
     digests[i] = digest_of({memory_.data + at, static_cast<std::size_t>(std::min(block_bytes_, memory_.bytes - at))});
   std::atomic_ref(header->version).store(static_cast<std::uint64_t>(version), std::memory_order_release);
+  return {};
 }
 
 }  // namespace weft::reshard

@@ -38,13 +38,14 @@ class Publisher {
                                 std::int64_t block_bytes = kUsualBlock);
   // From here on the memory may be written: a receiver that has begun to read it gets an error.
   void begin();
-  // The memory is version `version`, 1 or more, until begin(). Reads all of it.
-  void publish(std::int64_t version);
+  // The memory is version `version` until begin(). Reads all of it. Errors (bad input): not above those that were
+  // published: a receiver that has a version would not read what has another content by the same number.
+  Status publish(std::int64_t version);
   const transfer::Registration& table() const { return table_; }
 
  private:
   transfer::Registration memory_, table_;
-  std::int64_t block_bytes_ = 0;
+  std::int64_t block_bytes_ = 0, published_ = 0;
 };
 
 std::int64_t table_bytes(std::int64_t memory_bytes, std::int64_t block_bytes);

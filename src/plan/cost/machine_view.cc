@@ -58,6 +58,12 @@ Rank MachineView::ranks_per_node(Rank ranks) const {
   return ranks % first == 0 && std::min(ranks, endpoints()) <= alike_ ? first : 1;
 }
 
+Rank MachineView::ranks_of_node(Rank first) const {
+  Rank end = first;
+  while (end < endpoints() && topology_->device(device(end)).node == topology_->device(device(first)).node) ++end;
+  return end - first;
+}
+
 // The innermost level that holds the bytes.
 MachineView::Level MachineView::level_of(Bytes touched, Rank ranks) const {
   const BytesPerSecond cores = core_rate_ * std::min(ranks, endpoints());

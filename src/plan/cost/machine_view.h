@@ -31,6 +31,8 @@ class MachineView {
   // Ranks that share a node when `ranks` are placed in order; 1 if nodes are filled unevenly.
   Rank ranks_per_node(Rank ranks) const;
   Rank nodes(Rank ranks) const { return ranks / ranks_per_node(ranks); }
+  // How many ranks share the node that rank `first` begins, in the order of placement. Requires: 0 <= first.
+  Rank ranks_of_node(Rank first) const;
 
   // Are all nodes of these ranks of one class (node_classes.h)? Only then do few of them say what all do.
   bool nodes_alike(Rank ranks) const { return std::min(ranks, endpoints()) <= of_one_class_; }

@@ -110,9 +110,9 @@ Result<Tier> parse_tier(const std::string& text) {
 
 Result<Reload> reload(const MachineView& machine, const Tier& tier, Rank ranks, Bytes rank_bytes, TierWay way) {
   const topology::Topology& t = machine.topology();
-  const Rank per_node = machine.ranks_per_node(machine.endpoints());
-  if (ranks < 1 || ranks > per_node)
-    return bad_input("{} ranks reload in one node; this machine has {} per node", ranks, per_node);
+  const Rank first = machine.ranks_of_node(0);
+  if (ranks < 1 || ranks > first)
+    return bad_input("{} ranks reload in one node; the first of this machine has {}", ranks, first);
   const bool from_dram = tier.part.empty();
   WireLoad load;
   const std::vector<DeviceId> own = devices_of_part(t, tier.part);
