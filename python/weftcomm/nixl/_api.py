@@ -127,9 +127,10 @@ class nixl_agent(Descriptors, Exchange):
             raise bindings.nixlNotFoundError(f"no backend is called '{backend}'; there are {', '.join(BACKENDS)}")
         if backend in self.backends:
             raise bindings.nixlInvalidParamError(f"backend '{backend}' has been created")
+        options = self._object_options(initParams) if backend == "OBJ" else {}
         self.backends[backend] = len(self.backends) + 1
         self.backend_mems[backend] = memory_of(backend)
-        self.backend_options[backend] = self._object_options(initParams) if backend == "OBJ" else {}
+        self.backend_options[backend] = options
         if backend == "OBJ":
             self._registered.bucket = self.backend_options[backend]
 

@@ -193,6 +193,7 @@ class Registered:
                 key_id=of.get("access_key", ""),
                 secret=of.get("secret_key", ""),
                 session=of.get("session_token", ""),
+                authorities=of.get("ca_bundle", ""),
             )
         except _errors.Error as error:
             raise nixlBackendError(str(error)) from error
