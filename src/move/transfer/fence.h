@@ -28,9 +28,7 @@ inline constexpr unsigned kRegionBits = 24;  // of a pin
 inline constexpr std::uint32_t kMostRegions = (1U << kRegionBits) - 2;
 
 // The pinned region's number + 1; 0: none.
-inline std::uint32_t pinned(std::uint64_t word) {
-  return static_cast<std::uint32_t>(word & ((1U << kRegionBits) - 1));
-}
+inline std::uint32_t pinned(std::uint64_t word) { return static_cast<std::uint32_t>(word & ((1U << kRegionBits) - 1)); }
 
 struct NoStep {
   void operator()() const {}

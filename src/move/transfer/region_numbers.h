@@ -8,12 +8,12 @@
 
 #include "move/transfer/fence.h"
 
-// Numbers of an agent's regions. One that was given back is given out again, the oldest first, once no fresh one is left:
-// peers may still ask for the region that had it. Their question names its generation, and no generation of a number
-// comes twice: the counts of a later region's pages begin above those of every region that is gone.
+// Numbers of an agent's regions. One that was given back is given out again, the oldest first, once no fresh one is
+// left: peers may still ask for the region that had it. Their question names its generation, and no generation of a
+// number comes twice: the counts of a later region's pages begin above those of every region that is gone.
 namespace weft::transfer {
 
-// Of a generation; above it stands the owner's tag.
+// A generation's count; the owner's tag stands above it.
 inline constexpr std::uint64_t kGenerationCount = (std::uint64_t{1} << 48) - 1;
 
 inline std::uint64_t next_generation(PageWord& page, std::uint64_t tag) {

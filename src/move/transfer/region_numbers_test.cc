@@ -23,8 +23,8 @@ TEST(RegionNumbers, FreshOnesComeFirstThenTheOldestThatWasGivenBack) {
   EXPECT_FALSE(numbers.any_left());
 }
 
-// Regions with one to three pages, fenced or not, in words that others had before. Whoever asks for a region that is gone
-// names a number, a page and a generation that nobody else is ever given.
+// Regions with one to three pages, fenced or not, in words that others had before. A question for a region
+// that is gone names a number, a page and a generation that no other region is ever given.
 TEST(RegionNumbers, NoPageOfANumberHasAGenerationTwice) {
   struct Begun {
     std::uint32_t number;

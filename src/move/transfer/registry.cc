@@ -14,7 +14,6 @@
 namespace weft::transfer {
 namespace {
 
-
 // Whether this process has the memory. msync() with MS_ASYNC looks the mappings up, and does nothing else.
 bool is_mapped(void* data, Bytes bytes) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -276,8 +275,7 @@ Status Agent::deregister(const Registration& registration, std::chrono::millisec
   std::unique_lock guard(state_->mutex);
   WEFT_TRY(const auto region, state_->region(registration));
   if (!region->closing) {
-    for (std::uint64_t i = 0; i < region->pages; ++i)
-      state_->numbers.end(state_->segment.page(region->first_page + i));
+    for (std::uint64_t i = 0; i < region->pages; ++i) state_->numbers.end(state_->segment.page(region->first_page + i));
     region->closing = state_->begin_grace(region->id);
     if (const auto own = state_->self->targets.find(region->id); own != state_->self->targets.end())
       own->second->closed = true;

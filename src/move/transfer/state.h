@@ -22,9 +22,9 @@ struct AgentState {
   FreeList page_words{0, 0, 1};
   Regions regions;
   std::map<std::uintptr_t, const Region*> by_address;  // those of memory
-  std::unique_ptr<FileIo> file_io;    // from the first file on
-  std::unique_ptr<ObjectIo> objects;  // from the first object on
-  std::shared_ptr<Gpu> gpu;           // from the first memory of a GPU on
+  std::unique_ptr<FileIo> file_io;                     // from the first file on
+  std::unique_ptr<ObjectIo> objects;                   // from the first object on
+  std::shared_ptr<Gpu> gpu;                            // from the first memory of a GPU on
   RegionNumbers numbers;
   std::unique_ptr<Server> server;  // ends before what stands above it
   std::shared_ptr<Peer> self;
