@@ -150,7 +150,7 @@ torch: configure ## build backend="weft" of torch.distributed, install it into b
 	$(TORCH_FOLDER)/venv/bin/python -m pip install -q torch==$(TORCH) numpy setuptools wheel ninja pytest expecttest hypothesis psutil
 	cd python/torch && WEFT_PREFIX=$(CURDIR)/$(TORCH_FOLDER)/prefix $(CURDIR)/$(TORCH_FOLDER)/venv/bin/python -m pip wheel -q --no-deps --no-build-isolation -w $(CURDIR)/$(TORCH_FOLDER) .
 	$(TORCH_FOLDER)/venv/bin/python -m pip install -q --force-reinstall --no-deps $(TORCH_FOLDER)/weft_comm_torch-*.whl
-	WEFT=$(CURDIR)/build/weft $(TORCH_FOLDER)/venv/bin/python -m pytest -q python/torch/tests
+	WEFT=$(CURDIR)/build/weft $(TORCH_FOLDER)/venv/bin/python -m pytest -q --durations=25 python/torch/tests
 
 site: configure ## make the documentation site in build/site/html: all pages, search, the explorer (needs pip)
 	cmake --build --preset release --target weft

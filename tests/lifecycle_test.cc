@@ -230,6 +230,17 @@ TEST_P(Lifecycle, AMonitoredBarrierNamesAllLateRanksOnEveryRankThatCame) {
   for (const std::size_t r : {2, 4}) EXPECT_FALSE(contains(said[r], "well")) << said[r];
 }
 
+TEST_P(Lifecycle, AnAbortDuringAMonitoredBarrierIsSaidOfThatCall) {
+  const auto said = ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      if (!c.barrier()) return "no barrier";
+                      if (c.rank() == 1) return c.abort(), "aborted";
+                      const Status s = c.monitored_barrier(30s);
+                      return s ? "well" : s.error().message;
+                    }).join();
+  EXPECT_TRUE(contains(said[0], "monitored_barrier") && contains(said[0], "rank 1 aborted")) << said[0];
+  EXPECT_FALSE(contains(said[0], "exchange")) << said[0];
+}
+
 TEST_P(Lifecycle, AMonitoredBarrierWithoutRankZeroNamesIt) {
   const auto said = ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
                       if (!c.barrier()) return "no barrier";

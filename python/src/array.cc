@@ -130,7 +130,13 @@ bool Array::by_buffer(nb::handle object, Use use) {
   count_ = static_cast<std::size_t>(view_.len / number_bytes);
   if (PyBuffer_IsContiguous(&view_, 'C') != 0) return true;
   if (use == Use::kOutput) refuse("the output is not contiguous in C order");
-  copy_.resize(static_cast<std::size_t>(view_.len));
+  try {
+    copy_.resize(static_cast<std::size_t>(view_.len));
+  } catch (const std::bad_alloc&) {
+    throw Failed({Code::kNoResources, Blame::kOperation,
+                  "no memory for a copy of " + std::to_string(view_.len) + " bytes, as the array is not contiguous"},
+                 operation_);
+  }
   if (PyBuffer_ToContiguous(copy_.data(), &view_, view_.len, 'C') != 0) throw nb::python_error();
   data_ = copy_.data();
   return true;

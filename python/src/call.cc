@@ -37,8 +37,11 @@ void check_op_of_complex(ReduceOp op, const char* operation) {
     throw Failed(invalid("complex numbers have sum, avg and premul_sum only"), operation);
 }
 
+// In one line of ASCII: where it is cut off, no character is cut in two.
 std::string repr_of(nb::handle value) {
-  std::string text = nb::cast<std::string>(nb::repr(value));
+  const auto ascii = nb::steal<nb::str>(PyObject_ASCII(value.ptr()));
+  if (!ascii.is_valid()) throw nb::python_error();
+  std::string text = ascii.c_str();
   std::replace(text.begin(), text.end(), '\n', ' ');
   constexpr std::size_t kMost = 80;
   if (text.size() > kMost) text = text.substr(0, kMost - 3) + "...";
@@ -87,11 +90,16 @@ std::string wanted(const std::string& name) {
 
 // Python's name of an operation that weft's own texts call mulsum.
 constexpr const char* kPremulSum = "premul_sum";
-ReduceOp op_of(const std::string& name, const char* operation) {
+ReduceOp op_of(nb::handle value, const char* operation) {
+  if (!nb::isinstance<nb::str>(value))
+    throw Failed(invalid("op " + repr_of(value) + ": it is a name, such as 'sum'"), operation);
+  std::string name;
+  if (!nb::try_cast(value, name)) name.clear();  // no Unicode
   if (name == kPremulSum) return ReduceOp::kPremulSum;
   const auto known = schedule::parse_op(name);
   if (!known)
-    throw Failed(invalid("op '" + name + "': there are sum, prod, min, max, avg, and, or, xor, premul_sum"), operation);
+    throw Failed(invalid("op " + repr_of(value) + ": there are sum, prod, min, max, avg, and, or, xor, premul_sum"),
+                 operation);
   return *known;
 }
 
@@ -221,9 +229,7 @@ Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op
   const Array* any = input != nullptr ? input : output;
   if (any != nullptr) r.type = any->type();
   if (!op.is_none()) {
-    if (!nb::isinstance<nb::str>(op))
-      throw Failed(invalid("op " + repr_of(op) + ": it is a name, such as 'sum'"), call.operation);
-    r.op = op_of(nb::cast<std::string>(op), call.operation);
+    r.op = op_of(op, call.operation);
     if (any != nullptr && any->is_bool()) r.op = op_of_bool(r.op);
     if (any != nullptr && any->parts() > 1) check_op_of_complex(r.op, call.operation);
   }

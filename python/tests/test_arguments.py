@@ -1,6 +1,7 @@
 """Every public function of communicators, worlds, windows and stores, with every argument replaced in turn by values
 that it may not like: a result, or one line that is a weft.Error. Never another exception, never a wait."""
 
+import ctypes
 import inspect
 import math
 
@@ -11,7 +12,15 @@ import weftcomm as weft
 from weftcomm import kv
 from weftcomm.transfer import Agent, Page
 
+
+def released():
+    view = memoryview(bytearray(8))
+    view.release()
+    return view
+
+
 VALUES = [
+    "\ud800", "é" * 100, released(), (ctypes.c_void_p * 4)(), np.broadcast_to(np.zeros(1), (2**40,)),
     None, True, -1, 0, 1, 2, 3, 2**31, 2**32, 2**63, 2**70, -(2**63), -(2**70), 0.5, math.nan, math.inf, -math.inf, 1e300,
     "", "a", "\0", "a" * 300, b"a", [], [1], [0.5], [2**70], [None], (), (-1,), {}, {"a": 1}, object(), 1j,
     np.ones(3), np.ones((2, 2), "f4"), np.array(["a"]), np.array([None]), np.float64(0.5), np.int64(-1), np.ones(4)[::2],

@@ -43,8 +43,10 @@ def several(value: Any, name: str, operation: str, what: str) -> Any:
     """What can be gone through; a text is none."""
     try:
         if not isinstance(value, (str, bytes)):
+            if isinstance(value, memoryview):
+                value = value.tolist()
             return iter(value)
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: a memoryview that was released
         pass
     raise refuse(f"{name} {shown(value)}: they are several {what}", operation)
 
@@ -61,7 +63,18 @@ def flag(value: Any, name: str, operation: str) -> bool:
 def text(value: Any, name: str, operation: str) -> str:
     if not isinstance(value, str):
         raise refuse(f"{name} {shown(value)}: it is a text", operation)
+    if not _is_unicode(value):
+        raise refuse(f"{name} {shown(value)}: half of a surrogate pair is no character of Unicode", operation)
     return value
+
+
+def _is_unicode(value: str) -> bool:
+    """Halves of a surrogate pair, as of file names that are no UTF-8, are characters of Python's and of nobody else."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def choice(value: Any, name: str, operation: str, known: Any) -> str:

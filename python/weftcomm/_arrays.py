@@ -21,6 +21,8 @@ def shape_of(x: Any, operation: str) -> tuple[int, ...]:
         raise _errors.InvalidArgument(
             f"{type(x).__name__} is no array: neither the buffer protocol nor DLPack", operation=operation
         ) from None
+    except ValueError as e:  # a memoryview that was released
+        raise _errors.InvalidArgument(f"{type(x).__name__} cannot be read: {e}", operation=operation) from None
     return shape if type(shape) is tuple else tuple(int(n) for n in shape)
 
 
@@ -32,15 +34,23 @@ def new_like(x: Any, shape: tuple[int, ...]) -> Any:
     """An array of x's kind and element type with this shape, not filled in."""
     import numpy as np
 
+    like = None if hasattr(x, "new_empty") else _dtype_of(x)  # None: torch
     try:
-        if isinstance(x, (np.ndarray, np.generic)):
-            return np.empty(shape, x.dtype)
-        if hasattr(x, "new_empty"):  # torch
-            return x.new_empty(shape)
-        return np.empty(shape, np.asarray(x).dtype)
+        return x.new_empty(shape) if like is None else np.empty(shape, like)
     except (MemoryError, ValueError, OverflowError) as e:
         text = f"no memory for a result of shape {shape}: {e}".replace("\n", " ")
         raise _errors.NoResources(text, "no_resources") from None
+
+
+def _dtype_of(x: Any) -> np.dtype[Any]:
+    import numpy as np
+
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x.dtype
+    try:
+        return np.asarray(x).dtype
+    except (TypeError, ValueError) as e:
+        raise _errors.InvalidArgument(f"{_arguments.shown(x)}: no element type of NumPy: {e}") from None
 
 
 def array_of(x: Any) -> Any:

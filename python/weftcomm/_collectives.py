@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, get_args, overload
 
 from . import _arguments, _errors
@@ -361,12 +362,10 @@ class Collectives:
 
     def _counts(self, counts: Sequence[int], name: str, operation: str) -> list[int]:
         """One count per rank."""
-        try:
-            given = list(counts)
-        except TypeError:
-            raise _errors.InvalidArgument(f"{name} {_arguments.shown(counts)}: it is a list", operation=operation) from None
+        given = list(itertools.islice(_arguments.several(counts, name, operation, "numbers"), self._size + 1))
         if len(given) != self._size:
-            raise _errors.InvalidArgument(f"{name}: {len(given)} counts for {self._size} ranks", operation=operation)
+            has = f"{len(counts)}" if isinstance(counts, Sized) else "fewer" if len(given) < self._size else "more"
+            raise _errors.InvalidArgument(f"{name}: {has} counts for {self._size} ranks", operation=operation)
         return [_arguments.integer(n, f"a count of {name}", operation, 0, _arguments.MOST_BYTES) for n in given]
 
     def _rows(self, mine: int, shape: tuple[int, ...], operation: str) -> int:

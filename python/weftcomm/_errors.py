@@ -68,7 +68,7 @@ class NoResources(Error, MemoryError):
 
 def shown(value: object) -> str:
     """A value in one short line."""
-    text = " ".join(repr(value).split())
+    text = " ".join(ascii(value).split()) if isinstance(value, str) and not value.isprintable() else " ".join(repr(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
 
 

@@ -192,18 +192,16 @@ class Window:
         return _arguments.rank(rank, "rank", operation, self._world.size)
 
     def _view(self, index: Any, operation: str) -> NDArray[Any]:
-        import numpy as np
-
         local = self.local
         key = index if isinstance(index, tuple) else (index,)
+        if not all(_names_memory(k) for k in key):
+            raise _errors.InvalidArgument(
+                f"index {_arguments.shown(index)}: only numbers, slices and ... name memory", operation=operation
+            )
         try:
             view: NDArray[Any] = local[key if Ellipsis in key else (*key, ...)]
         except (IndexError, TypeError, ValueError, OverflowError) as e:
             raise _errors.InvalidArgument(f"index {_arguments.shown(index)}: {e}", operation=operation) from None
-        if view.size and not np.shares_memory(view, local):
-            raise _errors.InvalidArgument(
-                f"index {_arguments.shown(index)}: only numbers, slices and ... name memory", operation=operation
-            )
         return view
 
     def _value(self, index: Any, value: Any, operation: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -216,6 +214,8 @@ class Window:
             source = np.ascontiguousarray(np.broadcast_to(given.astype(view.dtype), view.shape))
         except _errors.InvalidArgument:
             raise
+        except MemoryError as e:
+            raise _errors.NoResources(f"a value for shape {view.shape}: {e}", "no_resources", (), operation) from None
         except (TypeError, ValueError, OverflowError) as e:
             text = f"a value for shape {view.shape} of {view.dtype}: {e}".replace("\n", " ")
             raise _errors.InvalidArgument(text, operation=operation) from None
@@ -227,6 +227,13 @@ class Window:
             text = f"index {_arguments.shown(at)} of {self!r} is not one integer of {' or '.join(str(s) for s in sizes)} bytes"
             raise _errors.InvalidArgument(text, operation=operation)
         return word
+
+
+def _names_memory(key: Any) -> bool:
+    """NumPy's basic indices, which make views."""
+    if key is None or key is Ellipsis or isinstance(key, slice):
+        return True
+    return not isinstance(key, bool) and hasattr(key, "__index__") and getattr(key, "ndim", None) in (None, 0) and not hasattr(key, "__array_finalize__")
 
 
 class Part:

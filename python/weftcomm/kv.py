@@ -320,7 +320,7 @@ def _path(path: Any, name: str, operation: str) -> str:
         text = None
     if not isinstance(text, str) or "\0" in text:
         raise _arguments.refuse(f"{name} {_arguments.shown(path)}: it is a path", operation)
-    return text
+    return _arguments.text(text, name, operation)
 
 
 def _place(memory: Any, offset: Any, operation: str) -> tuple[int, int]:
@@ -331,7 +331,7 @@ def _place(memory: Any, offset: Any, operation: str) -> tuple[int, int]:
 def _bytes(salt: Salt, operation: str) -> bytes:
     if not isinstance(salt, (str, bytes)):
         raise _arguments.refuse(f"salt {_arguments.shown(salt)}: it is a text or bytes", operation)
-    return salt.encode() if isinstance(salt, str) else salt
+    return _arguments.text(salt, "salt", operation).encode() if isinstance(salt, str) else salt
 
 
 def _tokens(tokens: Tokens, operation: str) -> NDArray[np.int32]:

@@ -17,7 +17,7 @@ class Section(NamedTuple):
 
     kind: int
     address: int
-    bytes: int
+    length: int
     device: int
     metadata: bytes
 
@@ -92,4 +92,4 @@ def write(name: str, connection: bytes | None, sections: Iterable[Section]) -> b
 
 def _list(kind: int, rows: Sequence[Section]) -> bytes:
     head = _value(b"bknd", _BACKEND) + _value(b"nixlDList", b"nixlSDList") + _value(b"t", struct.pack("<i", kind)) + _value(b"n", struct.pack("<Q", len(rows)))
-    return head + b"".join(_value(b"", struct.pack("<QQQ", r.address, r.bytes, r.device) + r.metadata) for r in rows)
+    return head + b"".join(_value(b"", struct.pack("<QQQ", r.address, r.length, r.device) + r.metadata) for r in rows)

@@ -107,6 +107,10 @@ void Session::explain(const Order& o, Error& error) const {
 
 Error Session::in_context(const Order& o, Error error) const {
   if (error.code == Code::kMismatch) explain(o, error);
+  if (!o.name.empty()) {
+    error.message = fmt::format("rank {}: {} #{}: {}", executor_->rank(), o.name, o.number, error.message);
+    return error;
+  }
   if (o.request == nullptr) {
     error.message = fmt::format("rank {}: exchange #{} ({} transfers): {}", executor_->rank(), o.number,
                                 o.transfers.size(), error.message);

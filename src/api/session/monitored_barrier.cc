@@ -10,6 +10,7 @@
 namespace weft::session {
 namespace {
 
+constexpr std::string_view kName = "monitored_barrier";
 constexpr std::chrono::milliseconds kAnswerTime{1000};  // beyond the timeout, for rank 0's answer
 
 std::string list_of(std::span<const std::uint8_t> late) {
@@ -24,7 +25,7 @@ std::string list_of(std::span<const std::uint8_t> late) {
 Result<std::vector<Rank>> Session::exchange_until(std::span<const Transfer> transfers, Clock::time_point deadline) {
   if (transfers.empty()) return std::vector<Rank>{};
   WEFT_TRY(const Prepared* prepared, prepare(transfers));
-  const Order order{.transfers = transfers, .prepared = prepared, .number = ++operations_};
+  const Order order{.transfers = transfers, .prepared = prepared, .number = ++operations_, .name = kName};
   begin(order);
   constexpr std::chrono::microseconds kBriefly{200};
   for (const auto since = Clock::now();;) {
@@ -47,7 +48,7 @@ Result<std::vector<Rank>> Session::exchange_until(std::span<const Transfer> tran
 }
 
 Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
-  WEFT_CHECK(check_timeout("monitored_barrier", timeout));
+  WEFT_CHECK(check_timeout(kName, timeout));
   WEFT_CHECK(drain());
   const auto deadline = Clock::now() + timeout;
   const std::uint64_t number = operations_ + 1;  // rank 0 needs two exchanges, the others one
@@ -76,8 +77,8 @@ Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
   }
   const auto first = std::find(late.begin(), late.end(), 1) - late.begin();
   if (first == static_cast<std::ptrdiff_t>(late.size())) return {};
-  auto error = failure(Code::kTimeout, Blame::kCommunicator, "rank {}: monitored_barrier #{}: waited {} ms for {}",
-                       self, number, timeout.count(), list_of(late));
+  auto error = failure(Code::kTimeout, Blame::kCommunicator, "rank {}: {} #{}: waited {} ms for {}", self, kName,
+                       number, timeout.count(), list_of(late));
   for (Rank r = 0; r < static_cast<Rank>(late.size()); ++r)
     if (late[static_cast<std::size_t>(r)] != 0) error.value().ranks.push_back(r);
   const Status failed = fail(std::move(error));

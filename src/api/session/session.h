@@ -55,6 +55,7 @@ struct Order {
   const Prepared* prepared = nullptr;
   std::uint64_t number = 0;                               // of the operation on its communicator, from 1
   std::optional<std::chrono::milliseconds> timeout = {};  // see Request
+  std::string_view name = {};                             // of the call that has the transfers; empty: exchange
 };
 
 // An operation that outlives the call that started it.

@@ -279,6 +279,28 @@ TEST(TensorParallel, FusedProjectionsAreCutPartByPart) {
             (Rows{{12, 12}}));
 }
 
+// Rank 2 beside 8 x 6 and 6 x 8 matrices: B is cut as a column-parallel layer's outputs, A as a row-parallel layer's
+// inputs.
+TEST(TensorParallel, AdaptersAreCutAsTheirLayersAre) {
+  const std::string of = "base_model.model.model.layers.0.";
+  EXPECT_EQ(held("vllm:tp=2", {{of + "self_attn.q_proj.lora_B.weight", {8, 2}}}, 0, 1), (Rows{{4, 4}}));
+  EXPECT_EQ(held("vllm:tp=2", {{of + "self_attn.q_proj.lora_A.weight", {2, 6}}}, 0, 1), (Rows{{0, 2}}));
+  EXPECT_EQ(held("vllm:tp=4,kv_heads=2", {{of + "self_attn.k_proj.lora_B.default.weight", {4, 2}}}, 0, 1),
+            (Rows{{0, 2}}));
+  EXPECT_EQ(held("vllm:tp=2", {{of + "mlp.down_proj.lora_A.weight", {2, 8}}}, 1, 1), (Rows{{4, 4}}));
+  EXPECT_EQ(held("vllm:tp=2", {{of + "mlp.down_proj.lora_B.weight", {6, 2}}}, 0, 1), (Rows{{0, 6}}));
+  EXPECT_EQ(held("vllm:tp=2", {{of + "mlp.gate_up_proj.lora_B.weight", {8, 2}}}, 0, 1), (Rows{{2, 2}, {6, 2}}));
+  EXPECT_EQ(held("vllm:tp=2", {{of + "mlp.up_proj.base_layer.weight", {8, 6}}}, 0, 1), (Rows{{4, 4}}));
+  Layout layout = line(1);
+  layout.tensors = {{.name = of + "self_attn.q_proj.lora_magnitude_vector.weight",
+                     .type = "float32",
+                     .shape = {8},
+                     .element_bytes = 4}};
+  const auto dora = tensor_parallel("vllm:tp=2", layout);
+  ASSERT_FALSE(dora);
+  EXPECT_NE(dora.error().message.find("lora_magnitude_vector"), std::string::npos) << dora.error().message;
+}
+
 // [E, H, 2I] with [E, I, H], where H = 4 and I = 6; alternating columns where there is a bias of gate_up_proj.
 TEST(TensorParallel, ExpertsInOneTensorAreCutAlongTheirWidthWhicheverDimensionItIs) {
   const std::pair<std::string, std::vector<std::int64_t>> in{"e.experts.gate_up_proj", {2, 4, 12}},

@@ -54,6 +54,7 @@ Result<std::vector<Row>> rows() {
   return all;
 }
 
+constexpr std::string_view kBaseLayer = ".base_layer";
 constexpr std::string_view kFloats[] = {"float32", "bfloat16", "float16"};
 
 struct Wish {
@@ -140,7 +141,7 @@ std::int64_t heads_of(const Tensor& t, std::size_t dim, const Wish& wish, const 
 
 // vLLM splits queries by heads. Errors (bad input): a text without the tensor's name.
 Status check_heads(const Tensor& t, std::size_t dim, const Wish& wish, const Shapes& shapes) {
-  static const std::regex kQueries(R"((^|\.)(q_proj|q_b_proj)\.(weight|qweight)$)");
+  static const std::regex kQueries(R"((^|\.)(q_proj|q_b_proj)(\.base_layer)?\.(weight|qweight)$)");
   if (wish.names != "vllm" || wish.tp == 1 || !std::regex_search(t.name, kQueries)) return {};
   const std::int64_t heads = wish.heads > 0 ? wish.heads : heads_of(t, dim, wish, shapes);
   const bool by_groups = wish.kv_heads == 0 && shapes.beside(t.name, "q_proj", "k_proj", dim) > 0;
@@ -296,8 +297,11 @@ Result<Layout> tensor_parallel(std::string_view text, const Layout& of) {
       t.type = wish.type;
       WEFT_TRY(t.element_bytes, element_bytes_of(t.type));
     }
+    // PEFT's name of a layer with adapters: q_proj.base_layer.weight.
+    std::string known = name;
+    if (const std::size_t at = known.rfind(kBaseLayer); at != std::string::npos) known.erase(at, kBaseLayer.size());
     const auto row = std::find_if(table.begin(), table.end(), [&](const Row& r) {
-      return r.names == wish.names && std::regex_search(name, r.tensor);
+      return r.names == wish.names && std::regex_search(known, r.tensor);
     });
     if (row == table.end()) {
       unknown.push_back(std::string(shown(name)));

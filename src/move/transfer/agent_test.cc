@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 
 #include "net/ucx/ucx.h"
 #include "weft/transfer.h"
@@ -417,6 +418,38 @@ TEST(TransferInput, MemoryThatIsNotThereIsNotRegistered) {
   EXPECT_TRUE(a.add_memory(data + 100, bytes - 100));
   EXPECT_TRUE(a.add_memory(data + 2 * page, 5));
   munmap(data, 3 * page);
+}
+
+// KiB of huge pages in the mapping that begins at `data`.
+long huge_of(const std::byte* data) {
+  std::ifstream maps("/proc/self/smaps");
+  const std::string begin = fmt::format("{:x}-", reinterpret_cast<std::uintptr_t>(data));
+  bool found = false;
+  for (std::string line; std::getline(maps, line);) {
+    found = found || line.starts_with(begin);
+    if (found && line.starts_with("AnonHugePages:")) return std::stol(line.substr(line.find(':') + 1));
+  }
+  return 0;
+}
+
+TEST(TransferInput, PlainMemoryHasHugePagesWhereTheMachineHasThem) {
+  constexpr std::size_t kHuge = 2 << 20, kBytes = 4 * kHuge;
+  std::string said;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), said);
+  if (said.empty() || said.find("[never]") != std::string::npos) GTEST_SKIP() << "huge pages: " << said;
+  auto* const all = static_cast<std::byte*>(
+      mmap(nullptr, kBytes + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto* const data = all + (kHuge - reinterpret_cast<std::uintptr_t>(all) % kHuge) % kHuge;
+  madvise(data, kBytes, MADV_NOHUGEPAGE);  // a mapping of its own, of small pages
+  for (std::size_t i = 0; i < kBytes; i += 512) data[i] = static_cast<std::byte>(i / 512);
+  ASSERT_EQ(huge_of(data), 0);
+  Agent a = agent("a");
+  ASSERT_TRUE(a.add_memory(data, kBytes));
+  if (huge_of(data) == 0)
+    GTEST_SKIP() << "this kernel makes none of small ones (Linux 6.1 does), or memory is scattered";
+  EXPECT_EQ(huge_of(data), static_cast<long>(kBytes >> 10));
+  for (std::size_t i = 0; i < kBytes; i += 512) ASSERT_EQ(data[i], static_cast<std::byte>(i / 512)) << i;
+  munmap(all, kBytes + kHuge);
 }
 
 TEST(TransferInput, MetadataOfAnotherKeyOrLayoutOrDamagedIsRefused) {

@@ -349,10 +349,14 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
     if (self.arbiter.family != 0)
       return failure(Code::kNoQuorum, Blame::kOperation, "rank {}: the arbiter at {} does not answer; call again",
                      self.rank, self.arbiter.text());
-    return failure(Code::kNoQuorum, Blame::kOperation,
-                   "rank {}: only {} of {} ranks are here ({} {}), and more than half of all are needed, or half with "
-                   "rank 0; nothing is lost, call again",
-                   self.rank, here.size(), self.ranks(), plural(here.size(), "rank"), fmt::join(here, ", "));
+    auto error =
+        failure(Code::kNoQuorum, Blame::kOperation,
+                "rank {}: only {} of {} ranks are here ({} {}), and more than half of all are needed, or half with "
+                "rank 0; nothing is lost, call again",
+                self.rank, here.size(), self.ranks(), plural(here.size(), "rank"), fmt::join(here, ", "));
+    for (Rank r = 0; r < self.ranks(); ++r)
+      if (std::ranges::find(here, r) == here.end()) error.value().ranks.push_back(r);
+    return error;
   }
   auto decision = decode(*value);
   if (!decision || !of_these_ranks(*decision, self.ranks()))

@@ -93,7 +93,11 @@ TEST(Member, ProcessesThatHaveNoDescriptorLeftStillAgree) {
 TEST(Member, WithoutAQuorumNothingIsLost) {
   const auto begin = std::chrono::steady_clock::now();
   const auto all = members(4);
-  for (const auto& r : decide(all, {2, 3}, 300ms)) EXPECT_EQ(r.error().code, Code::kNoQuorum) << r.error().message;
+  for (const auto& r : decide(all, {2, 3}, 300ms)) {
+    EXPECT_EQ(r.error().code, Code::kNoQuorum) << r.error().message;
+    EXPECT_FALSE(r.error().ranks.empty()) << "the absent ones";
+    for (const Rank absent : r.error().ranks) EXPECT_TRUE(absent != 2 && absent != 3) << absent;
+  }
   for (const auto& r : decide(all, {0, 1, 2, 3}, 60s)) {
     ASSERT_TRUE(r) << r.error().message;
     EXPECT_EQ(r->parts.size(), 4u);

@@ -156,10 +156,12 @@ Result<Survivors> agree_on_survivors(const Segment& segment, Rank self, const st
       std::vector<Rank> missing;
       for (const Rank r : of)
         if (r != self && !round.takes_part(r) && !has_ended(r)) missing.push_back(r);
-      return failure(
+      auto error = failure(
           Code::kNoQuorum, Blame::kOperation,
           "rank {}: the ranks have agreed already on who goes on, and {} {} did not come to agree anew; call again",
           self, plural(missing.size(), "rank"), fmt::join(missing, ", "));
+      error.value().ranks = missing;
+      return error;
     } else {
       if (stops && stops()) return interrupted(self);
       wait();
