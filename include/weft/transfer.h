@@ -115,6 +115,7 @@ struct Options {
 struct ObjectPlace {
   std::string endpoint;  // "http://127.0.0.1:9000"; empty in both: Amazon's
   std::string region, key_id, secret, session;
+  std::string authorities = {};  // a file of certificates; empty: AWS_CA_BUNDLE's, or the system's
 };
 
 // How many GPUs this process may use, by allocate_gpu() and add_gpu_memory(); 0: none, or weft was built without CUDA.

@@ -250,10 +250,10 @@ void add_agent(nb::module_& m) {
       .def("add_object",
            [](const Self& s, const std::string& url, std::int64_t bytes, const std::string& endpoint,
               const std::string& region, const std::string& key_id, const std::string& secret,
-              const std::string& session) {
+              const std::string& session, const std::string& authorities) {
              Result<Registration> added = [&] {
                const nb::gil_scoped_release released;
-               return s->agent.add_object(url, bytes, {endpoint, region, key_id, secret, session});
+               return s->agent.add_object(url, bytes, {endpoint, region, key_id, secret, session, authorities});
              }();
              return described(check(std::move(added), "add_object"));
            })

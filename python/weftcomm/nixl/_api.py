@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import _errors
-from ..transfer import Agent, Costs, List, measure_costs
+from ..transfer import Agent, Costs, measure_costs
 from . import _bindings as bindings
 from . import _bindings as nixlBind
 from . import _serdes
@@ -21,7 +21,7 @@ from ._descriptors import KINDS, Descriptors
 from ._exchange import Exchange, as_bytes, as_text, call, exception_of
 from ._handles import nixl_agent_config, nixl_prepped_dlist_handle, nixl_xfer_handle
 from ._listener import Listener, own_address
-from ._memory import BACKENDS, Registered, memory_of
+from ._memory import BACKENDS, Registered, is_storage, memory_of
 from ._notifications import Notifications
 from ._progress import Progress
 from .logging import get_logger
@@ -127,17 +127,21 @@ class nixl_agent(Descriptors, Exchange):
             raise bindings.nixlNotFoundError(f"no backend is called '{backend}'; there are {', '.join(BACKENDS)}")
         if backend in self.backends:
             raise bindings.nixlInvalidParamError(f"backend '{backend}' has been created")
+        options = self._object_options(initParams) if backend == "OBJ" else {}
         self.backends[backend] = len(self.backends) + 1
         self.backend_mems[backend] = memory_of(backend)
-        self.backend_options[backend] = self._object_options(initParams) if backend == "OBJ" else {}
+        self.backend_options[backend] = options
         if backend == "OBJ":
             self._registered.bucket = self.backend_options[backend]
 
     @staticmethod
     def _object_options(given: dict[str, str]) -> dict[str, str]:
-        known = {"access_key", "secret_key", "session_token", "bucket", "endpoint_override", "scheme", "region"}
+        known = {"access_key", "secret_key", "session_token", "bucket", "endpoint_override", "scheme", "region", "ca_bundle"}
         # weft signs paths with the bucket in them, sends checksums of its own, and needs no accelerator of Amazon's.
         same = {"use_virtual_addressing", "req_checksum", "resp_checksum", "crtMinLimit", "throughput_target_gbps", "num_threads"}
+        same |= {"accelerated", "type"}
+        if given.get("accelerated", "false") != "false":
+            raise bindings.nixlNotSupportedError(f"OBJ: accelerated is {given['accelerated']}; objects go through the host's memory")
         if strange := sorted(given.keys() - known - same):
             raise bindings.nixlInvalidParamError(f"OBJ: parameter {strange[0]} is not known")
         return {name: value for name, value in given.items() if name in known}
@@ -201,7 +205,7 @@ class nixl_agent(Descriptors, Exchange):
                 raise TypeError("no transfer list can be made of this")
             kind, rows = descs.getType(), descs._rows
         peer = "" if is_local or name == self.name else name
-        return nixl_prepped_dlist_handle(call(lambda: self._registered.prepare(peer, kind, rows)), is_local, peer)
+        return nixl_prepped_dlist_handle(call(lambda: self._registered.prepare(peer, kind, rows)), is_local, peer, is_storage(kind))
 
     def make_connection(self, remote_agent: str | bytes, backends: list[str] = []) -> None:
         """add_remote_agent() has connected."""
@@ -217,14 +221,20 @@ class nixl_agent(Descriptors, Exchange):
         return round(us), round(us * estimate.error), "ANALYTICAL_BACKEND"
 
     def _handle(
-        self, operation: str, local: List, remote: List, elements: int, peer: str, notify: bytes, **blocks: Any
+        self,
+        operation: str,
+        local: nixl_prepped_dlist_handle,
+        remote: nixl_prepped_dlist_handle,
+        elements: int,
+        notify: bytes,
+        **blocks: Any,
     ) -> nixl_xfer_handle:
         make = self._weft.write if _OPERATIONS[operation] else self._weft.read
         if self._deadline is not None:
             blocks["deadline"] = self._deadline
-        return nixl_xfer_handle(
-            call(lambda: make(local, remote, **blocks)), elements, peer, notify, self._notifications
-        )
+        request = call(lambda: make(local._list, remote._list, **blocks))
+        storage = local._is_storage or remote._is_storage
+        return nixl_xfer_handle(request, elements, remote._peer, storage, notify, self._notifications)
 
     def make_prepped_xfer(
         self,
@@ -248,10 +258,9 @@ class nixl_agent(Descriptors, Exchange):
             raise bindings.nixlInvalidParamError("a transfer without elements")
         return self._handle(
             operation,
-            local_xfer_side._list,
-            remote_xfer_side._list,
+            local_xfer_side,
+            remote_xfer_side,
             len(local_indices),
-            remote_xfer_side._peer,
             as_bytes(notif_msg),
             local_blocks=local_indices,
             remote_blocks=remote_indices,
@@ -269,9 +278,7 @@ class nixl_agent(Descriptors, Exchange):
         _OPERATIONS[operation]
         local = self.prep_xfer_dlist("", local_descs, backends=backends)
         remote = self.prep_xfer_dlist(remote_agent, remote_descs, backends=backends)
-        return self._handle(
-            operation, local._list, remote._list, local_descs.descCount(), remote._peer, as_bytes(notif_msg)
-        )
+        return self._handle(operation, local, remote, local_descs.descCount(), as_bytes(notif_msg))
 
     def transfer(self, handle: nixl_xfer_handle, notif_msg: bytes = b"") -> str:
         """Posts: "DONE", "PROC" or "ERR"; failures raise as in NIXL."""
@@ -300,7 +307,8 @@ class nixl_agent(Descriptors, Exchange):
             return "PROC"
         error = handle._request.error
         assert error is not None
-        raise exception_of(error)
+        # NIXL's back ends for storage have one status for whatever goes wrong; engines take it as a miss.
+        raise bindings.nixlBackendError(str(error)) if handle._is_storage and state == "failed" else exception_of(error)
 
     def get_xfer_telemetry(self, handle: nixl_xfer_handle) -> bindings.nixlXferTelemetry:
         """Needs capture_telemetry."""

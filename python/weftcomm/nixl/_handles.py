@@ -16,8 +16,8 @@ from ._notifications import Notifications, fits
 class nixl_prepped_dlist_handle:
     """A prepared list."""
 
-    def __init__(self, prepared: List, is_local: bool, peer: str) -> None:
-        self._list, self._is_local, self._peer = prepared, is_local, peer
+    def __init__(self, prepared: List, is_local: bool, peer: str, is_storage: bool) -> None:
+        self._list, self._is_local, self._peer, self._is_storage = prepared, is_local, peer, is_storage
         self._released = False
 
     def __repr__(self) -> str:
@@ -30,8 +30,10 @@ class nixl_prepped_dlist_handle:
 class nixl_xfer_handle:
     """A transfer request. Thread: any."""
 
-    def __init__(self, request: Request, elements: int, peer: str, notify: bytes, notifications: Notifications) -> None:
-        self._request, self._elements = request, elements
+    def __init__(
+        self, request: Request, elements: int, peer: str, is_storage: bool, notify: bytes, notifications: Notifications
+    ) -> None:
+        self._request, self._elements, self._is_storage = request, elements, is_storage
         self._peer, self._notify, self._notifications = peer, notify, notifications
         self._lock = threading.Lock()
         self._unsent = b""  # a notification that is too long for weft's own, when the data is there

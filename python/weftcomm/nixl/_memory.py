@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,10 @@ def memory_of(backend: str) -> list[str]:
     return [*BACKENDS.get(backend, []), *gpu]
 
 
+def is_storage(kind: nixl_mem_t) -> bool:
+    return kind in (_FILE, _OBJ)
+
+
 # As NIXL's POSIX plugin: how the file is opened, then its path.
 _PATH = re.compile(r"(ro|rw)((?:,(?:create|direct|sync))*):(.+)", re.DOTALL)
 
@@ -38,7 +43,18 @@ def _text(more: bytes) -> str:
     return more.decode(errors="replace") or "the open descriptor"
 
 
-@dataclass
+def _file_of(kind: nixl_mem_t, device: int, more: bytes) -> tuple[int, int] | None:
+    """Which file an open descriptor is; None where the file is named, and where the descriptor is none."""
+    if kind is not _FILE or _PATH.fullmatch(more.decode(errors="surrogateescape")) or device >= 1 << 31:
+        return None
+    try:
+        known = os.fstat(device)
+    except OSError:
+        return None
+    return known.st_dev, known.st_ino
+
+
+@dataclass(eq=False)
 class _Shared:
     """A region, and how many registered descriptors lie within it."""
 
@@ -49,6 +65,40 @@ class _Shared:
     more: bytes = b""  # a file's MODES:PATH, an object's key
     kind: nixl_mem_t = _DRAM
     users: int = 0
+    file: tuple[int, int] | None = None  # of an open descriptor: its file system and its number there
+
+    def place(self) -> tuple[nixl_mem_t, int]:
+        return _place(self.kind, self.device)
+
+
+def _place(kind: nixl_mem_t, device: int) -> tuple[nixl_mem_t, int]:
+    return kind, 0 if kind is _DRAM else device
+
+
+class _Places:
+    """Regions of one kind on one device, by where they begin. Regions of memory do not overlap; those of a file begin at 0."""
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []
+        self.regions: list[_Shared] = []
+
+    def add(self, region: _Shared) -> None:
+        at = bisect_right(self._begins, region.begin)
+        self._begins.insert(at, region.begin)
+        self.regions.insert(at, region)
+
+    def remove(self, region: _Shared) -> None:
+        at = self.regions.index(region, bisect_left(self._begins, region.begin))
+        del self._begins[at], self.regions[at]
+
+    def around(self, begin: int, end: int) -> _Shared | None:
+        for at in range(bisect_right(self._begins, begin) - 1, -1, -1):
+            region = self.regions[at]
+            if end <= region.end:
+                return region
+            if region.kind in (_DRAM, _VRAM):
+                return None
+        return None
 
 
 class Registered:
@@ -58,7 +108,7 @@ class Registered:
         self._agent = agent
         self._counts: Counter[_Desc] = Counter()
         self._behind: dict[_Desc, _Shared] = {}
-        self._regions: list[_Shared] = []
+        self._regions: defaultdict[tuple[nixl_mem_t, int], _Places] = defaultdict(_Places)
         self.bucket: dict[str, str] | None = None  # parameters of the back end OBJ, where it has been created
 
     def add(self, descs: nixlRegDList) -> None:
@@ -90,26 +140,29 @@ class Registered:
             shared = self._around(kind, address, size, device)
             if shared is None:
                 shared = self._opened(kind, address, size, device, more)
-                self._regions.append(shared)
+                self._regions[shared.place()].add(shared)
             self._behind[key] = shared
         self._behind[key].users += 1
         self._counts[key] += 1
 
     def _check_number(self, kind: nixl_mem_t, device: int, more: bytes) -> None:
         """Lists name a file or an object by its number alone."""
-        for r in self._regions:
-            if r.kind is kind and r.device == device and r.more != more:
+        known = self._regions.get((kind, device))
+        if known is None:
+            return
+        file = _file_of(kind, device, more)
+        for r in known.regions:
+            if r.file != file:
+                raise nixlBackendError(f"descriptor {device} is another file than when it was registered: deregister that one first")
+            if r.more != more:
                 raise nixlBackendError(
                     f"{'file' if kind is _FILE else 'object'} {device} is {_text(r.more)} and cannot be {_text(more)}, too: each "
                     f"{'file' if kind is _FILE else 'object'} needs a device id of its own"
                 )
 
     def _around(self, kind: nixl_mem_t, address: int, size: int, device: int) -> _Shared | None:
-        for r in self._regions:
-            same = r.kind is kind and (kind is _DRAM or r.device == device)
-            if same and r.begin <= address and address + size <= r.end:
-                return r
-        return None
+        known = self._regions.get(_place(kind, device))
+        return None if known is None else known.around(address, address + size)
 
     def _opened(self, kind: nixl_mem_t, address: int, size: int, device: int, more: bytes) -> _Shared:
         if kind is _DRAM:
@@ -120,7 +173,7 @@ class Registered:
             region = self.object(more.decode(errors="surrogateescape") or str(device), address + size)
             return _Shared(region, 0, region.bytes, device, more, kind)
         region = self._opened_file(device, more.decode(errors="surrogateescape"), address + size)
-        return _Shared(region, 0, region.bytes, device, more, kind)
+        return _Shared(region, 0, region.bytes, device, more, kind, file=_file_of(kind, device, more))
 
     def object(self, key: str, size: int) -> Region:
         """size 0: as the server says; it must exist."""
@@ -128,9 +181,9 @@ class Registered:
         bucket = of.get("bucket") or os.environ.get("AWS_DEFAULT_BUCKET", "")
         if not bucket:
             raise nixlBackendError("OBJ: no bucket: set the back end's parameter bucket, or AWS_DEFAULT_BUCKET")
-        endpoint = of.get("endpoint_override", "")
+        endpoint = of.get("endpoint_override", "") or os.environ.get("AWS_ENDPOINT_OVERRIDE", "")
         if endpoint and "://" not in endpoint:
-            endpoint = f"{of.get('scheme', 'http')}://{endpoint}"
+            endpoint = f"{of.get('scheme') or 'https'}://{endpoint}"
         try:
             return self._agent.add_object(
                 f"s3://{bucket}/{key}",
@@ -140,6 +193,7 @@ class Registered:
                 key_id=of.get("access_key", ""),
                 secret=of.get("secret_key", ""),
                 session=of.get("session_token", ""),
+                authorities=of.get("ca_bundle", ""),
             )
         except _errors.Error as error:
             raise nixlBackendError(str(error)) from error
@@ -194,7 +248,10 @@ class Registered:
             return
         shared.users -= 1
         if shared.users == 0:
-            self._regions.remove(shared)
+            places = self._regions[shared.place()]
+            places.remove(shared)
+            if not places.regions:
+                del self._regions[shared.place()]
             self._agent.deregister(shared.region)
 
     def regions(self, descs: nixlRegDList) -> list[Region]:
@@ -211,7 +268,8 @@ class Registered:
         numbers = None if of is None else {r.number for r in of}
         return [
             Section(r.kind.value, r.begin, r.end - r.begin, r.device, self._agent.metadata([r.region]))
-            for r in self._regions
+            for places in self._regions.values()
+            for r in places.regions
             if r.kind in (_DRAM, _VRAM) and (numbers is None or r.region.number in numbers)
         ]
 

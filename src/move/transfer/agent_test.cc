@@ -99,6 +99,25 @@ TEST_P(Pair, WhatWouldBeWrittenTwiceIsRefusedAndWhatIsReadMayRepeat) {
   EXPECT_TRUE(a->make(Op::kRead, layers, remote({{theirs.region, 0, 100, 100, 8}})));
 }
 
+// As engines do that register a file or a buffer per transfer.
+TEST_P(Pair, AnAgentRegistersAsOftenAsItIsAsked) {
+  std::vector<std::byte> small(64, std::byte{5});
+  Registration now = *b->add_memory(small.data(), 64);
+  ASSERT_TRUE(a->load(*b->metadata()));
+  const Prepared first = remote({{now.region, 0, 64}});
+  for (int i = 0; i < 70'000; ++i) {
+    ASSERT_TRUE(b->deregister(now)) << i;
+    const auto again = b->add_memory(small.data(), 64);
+    ASSERT_TRUE(again) << i << ": " << again.error().message;
+    now = *again;
+  }
+  EXPECT_EQ(run(Op::kRead, local({{mine.region, 0, 64}}), first), State::kFailed);
+  EXPECT_EQ(mine.data[0], std::byte{0});
+  ASSERT_TRUE(a->load(*b->metadata()));
+  EXPECT_EQ(run(Op::kRead, local({{mine.region, 0, 64}}), remote({{now.region, 0, 64}})), State::kDone);
+  EXPECT_EQ(mine.data[63], std::byte{5});
+}
+
 TEST_P(Pair, ARequestIsOfTheAgentThatMadeIt) {
   Request request =
       *a->make(Op::kRead, local({{mine.region, 0, 100, 100, 1}}), remote({{theirs.region, 0, 100, 100, 1}}));

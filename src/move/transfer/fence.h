@@ -12,7 +12,7 @@
 //            changed or its process has ended
 //
 // All accesses are sequentially consistent, so that either the copier sees the new generation or the owner sees the
-// pin. A pin counts up, so that "has changed" cannot be missed: count << 16 | 1 + region, or count << 16 | 0.
+// pin. A pin counts up, so that "has changed" cannot be missed: count << 24 | 1 + region, or count << 24 | 0.
 // `Step` is called before every shared access; fence_test.cc interleaves and kills copiers there.
 namespace weft::transfer {
 
@@ -23,8 +23,12 @@ struct PageWord {
 };
 static_assert(sizeof(PageWord) == 16);
 
-inline constexpr std::uint32_t kMostRegions = 65534;
 using PinWord = std::atomic<std::uint64_t>;
+inline constexpr unsigned kRegionBits = 24;  // of a pin
+inline constexpr std::uint32_t kMostRegions = (1U << kRegionBits) - 2;
+
+// The pinned region's number + 1; 0: none.
+inline std::uint32_t pinned(std::uint64_t word) { return static_cast<std::uint32_t>(word & ((1U << kRegionBits) - 1)); }
 
 struct NoStep {
   void operator()() const {}
@@ -32,15 +36,15 @@ struct NoStep {
 
 template <class Step = NoStep>
 void pin(PinWord& word, std::uint32_t region, Step&& step = {}) {
-  const std::uint64_t count = word.load(std::memory_order_relaxed) >> 16;
+  const std::uint64_t count = word.load(std::memory_order_relaxed) >> kRegionBits;
   step();
-  word.store((count + 1) << 16 | (region + 1));
+  word.store((count + 1) << kRegionBits | (region + 1));
 }
 template <class Step = NoStep>
 void unpin(PinWord& word, Step&& step = {}) {
-  const std::uint64_t count = word.load(std::memory_order_relaxed) >> 16;
+  const std::uint64_t count = word.load(std::memory_order_relaxed) >> kRegionBits;
   step();
-  word.store((count + 1) << 16);
+  word.store((count + 1) << kRegionBits);
 }
 template <class Step = NoStep>
 bool holds(const PageWord& page, std::uint64_t generation, Step&& step = {}) {
@@ -63,7 +67,7 @@ class Grace {
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
       step();
       const std::uint64_t word = pin_of(slot).load();
-      if ((word & 0xffff) == region + 1) grace.seen_.push_back({slot, word});
+      if (pinned(word) == region + 1) grace.seen_.push_back({slot, word});
     }
     return grace;
   }

@@ -269,7 +269,8 @@ Status add_targets(Peer& peer, const Metadata& metadata, const MeetOptions& opti
   std::string no_copies;
   if (peer.control != nullptr && !same_process(metadata, options)) no_copies = refuses_copies(metadata).value_or("");
   for (const RegionRecord& r : metadata.regions) {
-    if (peer.targets.count(r.region) != 0) continue;
+    const auto known = peer.targets.find(r.region);
+    if (known != peer.targets.end() && known->second->generation == r.generation) continue;
     WEFT_TRY(peer.targets[r.region], target_of(peer, r, options, no_copies));
   }
   if (metadata.partial) return {};

@@ -20,7 +20,7 @@ struct Region {
   std::byte* data = nullptr;  // null: a file or an object
   Bytes bytes = 0, page_bytes = 0;
   std::uint64_t first_page = 0, pages = 1;
-  std::uint64_t generation = 0;      // not fenced: of its one page
+  std::uint64_t generation = 0;      // not fenced: of its one page; fenced: of no earlier region of its number
   SharedMemory memory;               // of allocate()
   std::shared_ptr<Gpu> copier;       // of a GPU's memory: copies it
   int gpu = -1;                      // its GPU

@@ -15,14 +15,6 @@
 namespace weft::transfer {
 namespace {
 
-constexpr std::uint64_t kCount = (std::uint64_t{1} << 48) - 1;  // of a generation; above it stands the owner's tag
-
-std::uint64_t next_generation(PageWord& page, std::uint64_t tag) {
-  const std::uint64_t next = tag << 48 | ((page.generation.load() + 1) & kCount);
-  page.generation.store(next);
-  return next;
-}
-
 // Whether this process has the memory. msync() with MS_ASYNC looks the mappings up, and does nothing else.
 bool is_mapped(void* data, Bytes bytes) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -79,17 +71,16 @@ Status AgentState::check_new(const void* data, Bytes bytes, Bytes page_bytes) co
   if (bytes <= 0 || page_bytes < 0 || (page_bytes > 0 && bytes % page_bytes != 0))
     return bad_input("{} bytes in pages of {} bytes: a region has at least one byte, and whole pages or none (0)",
                      bytes, page_bytes);
-  if (next_region >= kMostRegions) return bad_input("this agent has registered {} regions", kMostRegions);
+  if (!numbers.any_left()) return bad_input("{} regions are registered: an agent has no more", kMostRegions);
   if (data == nullptr) return {};
   const auto begin = reinterpret_cast<std::uintptr_t>(data), end = begin + static_cast<std::uintptr_t>(bytes);
   if (end < begin) return bad_input("{} bytes at {} leave the address space", bytes, data);
-  for (const auto& r : regions.all()) {
-    const auto first = reinterpret_cast<std::uintptr_t>(r->data), last = first + static_cast<std::uintptr_t>(r->bytes);
-    if (r->data != nullptr && begin < last && first < end)
-      return bad_input("{} bytes at {} overlap region {} of {} bytes at {}", bytes, data, r->id, r->bytes,
-                       static_cast<const void*>(r->data));
-  }
-  return {};
+  const auto behind = by_address.lower_bound(end);
+  if (behind == by_address.begin()) return {};
+  const Region& r = *std::prev(behind)->second;  // regions are disjoint: the others end before it begins
+  if (reinterpret_cast<std::uintptr_t>(r.data) + static_cast<std::uintptr_t>(r.bytes) <= begin) return {};
+  return bad_input("{} bytes at {} overlap region {} of {} bytes at {}", bytes, data, r.id, r.bytes,
+                   static_cast<const void*>(r.data));
 }
 
 Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
@@ -99,10 +90,12 @@ Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
     return failure(Code::kNoResources, Blame::kInput, "{} pages: this agent has been opened for {} in all regions",
                    r->pages, options.pages);
   r->first_page = static_cast<std::uint64_t>(*place);
-  r->id = next_region++;
+  r->id = numbers.take();
+  for (std::uint64_t i = 0; i < r->pages; ++i) numbers.begin(segment.page(r->first_page + i));
   if (!r->fenced()) {
     r->generation = next_generation(segment.page(r->first_page), 0xffff);
   } else {
+    r->generation = numbers.floor();
     for (std::uint64_t i = r->pages; i-- > 0;) r->free.push_back(static_cast<std::uint32_t>(i));
   }
   auto target = std::make_shared<Target>();
@@ -133,6 +126,7 @@ Result<Registration> AgentState::add(std::shared_ptr<Region> r) {
                     ? "object: " + r->name
                     : fmt::format("file: {}{}", file_io->how(), r->direct.open() ? ", O_DIRECT" : "");
   self->targets[r->id] = std::move(target);
+  if (r->data != nullptr) by_address[reinterpret_cast<std::uintptr_t>(r->data)] = r.get();
   regions.add(r);
   return Registration{r->id, r->data, r->bytes, r->page_bytes, r->gpu};
 }
@@ -152,7 +146,7 @@ void AgentState::sweep() const {
     if (owner == 0 || slot.head.load() != slot.tail.load()) continue;
     if (slot.left.load() == 0 && !process_ended(owner)) continue;
     if (slot.head.load() != slot.tail.load()) continue;  // the last words before it left
-    if ((slot.pin.load() & 0xffff) != 0) unpin(slot.pin);
+    if (pinned(slot.pin) != 0) unpin(slot.pin);
     slot.left.store(0);
     slot.owner.store(0);
   }
@@ -235,6 +229,7 @@ Result<net::object::Place> place_of(const ObjectPlace& given) {
   }
   if (!given.endpoint.empty()) place.endpoint = given.endpoint;
   if (!given.region.empty()) place.region = given.region;
+  if (!given.authorities.empty()) place.authorities = given.authorities;
   return place;
 }
 
@@ -303,7 +298,7 @@ Status Agent::deregister(const Registration& registration, std::chrono::millisec
   std::unique_lock guard(state_->mutex);
   WEFT_TRY(const auto region, state_->region(registration));
   if (!region->closing) {
-    for (std::uint64_t i = 0; i < region->pages; ++i) next_generation(state_->segment.page(region->first_page + i), 0);
+    for (std::uint64_t i = 0; i < region->pages; ++i) state_->numbers.end(state_->segment.page(region->first_page + i));
     region->closing = state_->begin_grace(region->id);
     if (const auto own = state_->self->targets.find(region->id); own != state_->self->targets.end())
       own->second->closed = true;
@@ -324,9 +319,12 @@ Status Agent::deregister(const Registration& registration, std::chrono::millisec
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     guard.lock();
   }
+  if (state_->regions.find(region->id) != region) return {};  // another thread was first
   state_->self->targets.erase(region->id);
   state_->regions.remove(region->id);
+  state_->by_address.erase(reinterpret_cast<std::uintptr_t>(region->data));
   state_->page_words.release(static_cast<Bytes>(region->first_page));
+  state_->numbers.give_back(region->id);
   return {};
 }
 

@@ -20,7 +20,7 @@
 // A fresh segment is all zero, which is a valid initial state of slots and pages.
 namespace weft::transfer {
 
-inline constexpr std::uint64_t kSegmentMagic = 0x31667865'66657701;         // changes with the format
+inline constexpr std::uint64_t kSegmentMagic = 0x31667865'66657702;         // changes with the format
 inline constexpr std::uint32_t kSlots = 64, kServerSlot = 0, kOwnSlot = 1;  // the others are peers'
 inline constexpr std::uint64_t kRing = 16 << 10;                            // bytes of notifications under way
 

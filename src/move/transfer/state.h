@@ -5,6 +5,7 @@
 
 #include "base/forks.h"
 #include "move/transfer/peer.h"
+#include "move/transfer/region_numbers.h"
 #include "move/transfer/server.h"
 #include "move/transfer/work.h"
 
@@ -20,10 +21,11 @@ struct AgentState {
   Segment segment;
   FreeList page_words{0, 0, 1};
   Regions regions;
-  std::unique_ptr<FileIo> file_io;    // from the first file on
-  std::unique_ptr<ObjectIo> objects;  // from the first object on
-  std::shared_ptr<Gpu> gpu;           // from the first memory of a GPU on
-  std::uint32_t next_region = 0;
+  std::map<std::uintptr_t, const Region*> by_address;  // those of memory
+  std::unique_ptr<FileIo> file_io;                     // from the first file on
+  std::unique_ptr<ObjectIo> objects;                   // from the first object on
+  std::shared_ptr<Gpu> gpu;                            // from the first memory of a GPU on
+  RegionNumbers numbers;
   std::unique_ptr<Server> server;  // ends before what stands above it
   std::shared_ptr<Peer> self;
   std::map<std::string, std::shared_ptr<Peer>> peers;
