@@ -1,5 +1,6 @@
 """weftcomm.reshard: layouts, plans, versions; compared with NumPy."""
 
+import ast
 import contextlib
 import io
 import pathlib
@@ -193,6 +194,55 @@ def test_parts_are_copied_from_and_to_arrays_by_name():
     ]:
         with pytest.raises(weftcomm.InvalidArgument, match=message):
             receiver.copy_to(tensors)
+    assert agents
+
+
+def test_versions_are_whole_numbers_that_only_go_up():
+    plan = Plan(layout(1, "Replicate()"), layout(1, "Replicate()"))
+    agents, (sender,), (receiver,) = job(plan, 1)
+    sender.begin()
+    sender.tensors["w"][:12] = 2  # half written, not published
+    for version in (0, -1, 0.5, True, None, "1", 2**63, 2**70):
+        with pytest.raises(weftcomm.InvalidArgument, match="^(version|pull)"):
+            receiver.pull(version)
+        with pytest.raises(weftcomm.InvalidArgument, match="^(version|publish)"):
+            sender.publish(version)
+    assert receiver.arrived == 0 and (receiver.tensors["w"] == 0).all()
+    sender.publish(2)
+    receiver.pull(2)
+    sender.begin()
+    sender.tensors["w"][:] = 9
+    for version in (1, 2):  # who has version 2 would keep the old content
+        with pytest.raises(weftcomm.InvalidArgument, match=f"version {version}: 3 or more"):
+            sender.publish(version)
+    sender.publish(3)
+    receiver.pull(3)
+    assert (receiver.tensors["w"] == 9).all()
+    assert agents
+
+
+def test_a_sender_that_cannot_be_reached_is_lost_and_one_that_holds_the_same_takes_over(tmp_path):
+    words = str(tmp_path / "two.json")
+    pathlib.Path(words).write_text(layout(2, "Replicate()").text())
+    plan = Plan(words, words)
+    agents, senders, _ = job(plan, 1)
+    for sender in senders:
+        sender.tensors["w"][:] = 4
+        sender.publish(1)
+    addresses = [sender.address() for sender in senders]
+    program = (
+        "from weftcomm.reshard import Plan, Sender; from weftcomm.transfer import Agent;"
+        f"s = Sender(Plan({words!r}, {words!r}), 0, Agent('gone')); s.publish(1); print(repr(s.address()))"
+    )
+    ended = ast.literal_eval(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
+    receiver = Receiver(plan, 0, Agent("to"), [ended, addresses[1]])
+    receiver.pull(1)
+    assert (receiver.tensors["w"] == 4).all()
+    with pytest.raises(weftcomm.Error, match="tensor w: rank 0: rank [01] of from is lost"):
+        Receiver(plan, 0, Agent("alone"), [ended, None]).pull(1)
+    for wrong, says in ((addresses[:1], "1 addresses for 2 ranks"), (addresses * 2, "4 addresses"), (addresses[:1] * 2, "one address"), (7, "several")):
+        with pytest.raises(weftcomm.InvalidArgument, match=says):
+            Receiver(plan, 0, agents[-1], wrong)
     assert agents
 
 

@@ -29,8 +29,8 @@ constexpr int MADV_COLLAPSE = 25;  // Linux 6.1
 constexpr std::uintptr_t kHugePage = 2 << 20;
 constexpr std::uintptr_t kMostCollapsed = 1 << 30;  // a huge page that is made of small ones takes some 0.3 ms
 
-// The kernel walks page tables when it copies memory of another process: by huge pages it takes half as long. Whoever
-// has switched them off for the machine (never) keeps small ones; memory that cannot have them stays as it is.
+// The kernel walks page tables when it copies memory of another process: by huge pages it takes half as long. A machine
+// that has them switched off (never) keeps small ones; so does memory that cannot have them.
 void prefer_huge_pages(void* data, Bytes bytes) {
   static const bool allowed = [] {
     std::string said;
