@@ -58,7 +58,7 @@ class Notifications : public testing::TestWithParam<const char*> {
     const auto take = [&] {
       for (const Notification& n : owner->notifications()) ASSERT_EQ(n.bytes, text(taken++, bytes));
     };
-    while (taken < sent && std::chrono::steady_clock::now() < until) {
+    while (taken < sent && !HasFailure() && std::chrono::steady_clock::now() < until) {
       take();
       usleep(100);
     }
