@@ -176,7 +176,8 @@ class Agent {
   static Result<Agent> open(Options options);
   Agent(Agent&&) noexcept;
   Agent& operator=(Agent&&) noexcept;
-  // Requests that run end as cancelled. Waits for peers' copies that are under way.
+  // Requests that run end as cancelled. Waits for peers' copies that are under way, and up to a second for
+  // notifications that have not arrived.
   ~Agent();
 
   // Memory that peers on this machine map, zeroed. `page_bytes` > 0: fenced, in pages of this size. Errors: sizes,
@@ -277,8 +278,9 @@ class Agent {
   // middle of a copy completes that piece, at most 256 KiB, when it goes on, before anything that is written later.
   Status cancel(Request& request);
 
-  // Notifications of one peer arrive in the order of its sends, each once. Errors: no such peer, or its queue is full
-  // (kNoResources: call again), or it has ended.
+  // Notifications of one peer arrive in the order of its sends, each once. What was accepted arrives without another
+  // call; docs/transfers.md says what the queue holds. Waits up to 20 ms for a connection. Errors: no such peer, or its
+  // queue is full (kNoResources: call again), or it has ended.
   Status notify(const std::string& peer, std::string_view bytes);
   std::vector<Notification> notifications();
   static constexpr std::size_t kMostNotification = 4096;  // bytes of one

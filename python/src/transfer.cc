@@ -190,6 +190,15 @@ void deregister(const std::shared_ptr<SharedAgent>& shared, std::uint32_t region
   check(status, "deregister");
 }
 
+void notify(const std::shared_ptr<SharedAgent>& s, const std::string& peer, const nb::bytes& bytes) {
+  Status sent;
+  {
+    const nb::gil_scoped_release released;
+    sent = s->agent.notify(peer, view_of(bytes));
+  }
+  check(sent, "notify");
+}
+
 nb::list notifications(const std::shared_ptr<SharedAgent>& shared) {
   nb::list all;
   for (const auto& n : shared->agent.notifications()) all.append(nb::make_tuple(n.peer, bytes_of(n.bytes)));
@@ -293,8 +302,7 @@ void add_agent(nb::module_& m) {
       .def("make", &make, nb::arg("writes"), nb::arg("local"), nb::arg("remote"), nb::arg("local_blocks").none(),
            nb::arg("remote_blocks").none(), nb::arg("generations").none(), nb::arg("notify"), nb::arg("deadline"),
            nb::arg("verify"))
-      .def("notify", [](const Self& s, const std::string& peer,
-                        const nb::bytes& bytes) { check(s->agent.notify(peer, view_of(bytes)), "notify"); })
+      .def("notify", &notify)
       .def("notifications", &notifications)
       .def("read_striped", &read_striped);
 }

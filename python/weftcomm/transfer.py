@@ -421,8 +421,8 @@ class Agent:
         return [StripeShare(*share) for share in self._core.read_striped(local._core, block_bytes, rows, seconds)]
 
     def notify(self, peer: str, bytes: bytes) -> None:
-        """Sends a notification of its own; those of one agent arrive in their order, each once. Raises: NoResources
-        where the peer's queue is full."""
+        """Sends a notification of its own; those of one agent arrive in their order, each once, without another call of
+        this agent. Raises: NoResources where the peer's queue is full."""
         self._core.notify(peer, bytes)
 
     def notifications(self) -> list[Notification]:

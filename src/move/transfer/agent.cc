@@ -13,6 +13,18 @@ constexpr Bytes kMostPages = Bytes{1} << 24;
 constexpr Bytes kPostBudget = 256 << 10;  // post() returns after about this many bytes …
 constexpr Bytes kPollBudget = 2 << 20;    // … poll() and a round of wait() after this many
 
+// What notify() has accepted arrives, unless the peers' servers do not answer within a second.
+void deliver_notifications(const std::vector<std::shared_ptr<Peer>>& peers) {
+  constexpr std::chrono::seconds kMost{1};
+  const auto undelivered = [](const auto& peer) {
+    return peer->line != nullptr && !peer->line->over() && peer->line->advance() &&
+           !peer->line->notifications_arrived();
+  };
+  const auto until = std::chrono::steady_clock::now() + kMost;
+  while (std::ranges::count_if(peers, undelivered) > 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
 }  // namespace
 
 std::string_view name(State state) {
@@ -114,6 +126,9 @@ Agent::~Agent() {
       std::this_thread::yield();
     }
   }
+  std::vector<std::shared_ptr<Peer>> peers;
+  for (const auto& [name, peer] : state_->peers) peers.push_back(peer);
+  deliver_notifications(peers);
   state_->segment.header().closed.store(1);
   for (const auto& region : state_->regions.all()) (void)deregister({region->id}, std::chrono::milliseconds(500));
   const Error closed{Code::kPeerLeft, Blame::kOperation, "the agent has been closed"};
@@ -184,6 +199,7 @@ Status Agent::forget(const std::string& name) {
   const std::lock_guard guard(state_->mutex);
   WEFT_TRY(const auto peer, state_->peer(name));
   if (peer->is_self) return bad_input("an agent cannot forget itself");
+  deliver_notifications({peer});
   peer->leave({Code::kNotFound, Blame::kOperation, peer->name + " has been forgotten"});
   state_->peers.erase(name);
   return {};
@@ -330,6 +346,28 @@ Status Agent::cancel(Request& request) {
                  w.remote->peer->name, kConfirm.count());
 }
 
+namespace {
+
+// Nobody sends what is left behind in this process until the agent's next call: at most one notification.
+Status notify_by_line(const Peer& peer, std::string_view bytes) {
+  constexpr std::chrono::milliseconds kToLeave{20};
+  Line& line = *peer.line;
+  const auto broken = [&](const Error& why) {
+    return failure(why.code, Blame::kOperation, "{}: {}", peer.name, why.message);
+  };
+  const auto left = [&] { return line.notifications_left(); };
+  const auto accepted = [&] { return left() && line.notify(bytes); };
+  if (!accepted()) {
+    if (const Status moved = line.advance(); !moved) return broken(moved.error());
+    if (!accepted())
+      return failure(Code::kNoResources, Blame::kOperation, "{}: its queue of notifications is full", peer.name);
+  }
+  const auto moved = line.advance_until(std::chrono::steady_clock::now() + kToLeave, left);
+  return moved ? Status() : broken(moved.error());
+}
+
+}  // namespace
+
 Status Agent::notify(const std::string& name, std::string_view bytes) {
   WEFT_CHECK(detail::usable(state_));
   const std::lock_guard guard(state_->mutex);
@@ -341,15 +379,7 @@ Status Agent::notify(const std::string& name, std::string_view bytes) {
     if (push(peer->control->slot(peer->slot), state_->options.name, bytes)) return {};
     return failure(Code::kNoResources, Blame::kOperation, "{}: its queue of notifications is full", peer->name);
   }
-  if (const Status there = peer->line->has_room() ? Status() : peer->line->advance(); !there)
-    return failure(there.error().code, Blame::kOperation, "{}: {}", peer->name, there.error().message);
-  if (!peer->line->has_room())
-    return failure(Code::kNoResources, Blame::kOperation, "{}: its queue of notifications is full", peer->name);
-  peer->line->ask({.ask = Ask::kNotify, .bytes = static_cast<std::int64_t>(bytes.size())},
-                  std::as_bytes(std::span(bytes.data(), bytes.size())), nullptr, nullptr);
-  if (const Status sent = peer->line->advance(); !sent)
-    return failure(sent.error().code, Blame::kOperation, "{}: {}", peer->name, sent.error().message);
-  return {};
+  return notify_by_line(*peer, bytes);
 }
 
 std::vector<Notification> Agent::notifications() {

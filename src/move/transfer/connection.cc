@@ -14,33 +14,32 @@ namespace link = net::link;
 
 // Bytes of answers of one connection, which should stay in a cache until they are sent; then no question is read.
 constexpr std::size_t kMostWaiting = 1 << 20;
+constexpr std::chrono::milliseconds kLookForTaken{1};
 constexpr std::size_t kSent = 128 << 10;  // these go at once, so that the peer reads while the next are copied
 
 }  // namespace
 
 bool Connection::watch(std::vector<pollfd>& list) {
-  return channel_->watch(list, backlog() < kMostWaiting && !blocked_, out_.waiting() > 0);
+  return channel_->watch(list, backlog() < kMostWaiting, out_.waiting() > 0);
 }
 
 void Connection::advance() {
   send_answers();
   while (open() && backlog() < kMostWaiting && receive())
     if (open() && out_.waiting() >= kSent) send_answers();
+  if (open()) grant_more();
   if (open()) send_answers();
 }
 
 // False: nothing more now.
 bool Connection::receive() {
-  if (!blocked_) {
-    Status why;
-    const auto state = frame_.advance(link::receiver(*channel_, why), [this](const Question& q) { return place(q); });
-    if (state == link::FrameState::kOver) close();
-    if (state != link::FrameState::kWhole) return false;
-    question_ = frame_.head();
-  }
-  blocked_ = !answer();
-  if (blocked_) again_ = Clock::now() + std::chrono::milliseconds(1);
-  return !blocked_;
+  Status why;
+  const auto state = frame_.advance(link::receiver(*channel_, why), [this](const Question& q) { return place(q); });
+  if (state == link::FrameState::kOver) close();
+  if (state != link::FrameState::kWhole) return false;
+  question_ = frame_.head();
+  answer();
+  return true;
 }
 
 std::optional<std::span<std::byte>> Connection::place(const Question& question) {
@@ -53,28 +52,20 @@ std::optional<std::span<std::byte>> Connection::place(const Question& question) 
   return data_;
 }
 
-// False: the inbox is full; to be tried again.
-bool Connection::answer() {
+void Connection::answer() {
   switch (question_.ask) {
     case Ask::kHello:
-      hello();
-      return true;
+      return hello();
     case Ask::kNotify:
-      if (!served_.deliver(peer_, std::string(reinterpret_cast<const char*>(data_.data()), data_.size()))) return false;
-      reply({});
-      return true;
+      return take_notification();
     case Ask::kUcx:
-      join_ucx();
-      return true;
+      return join_ucx();
     case Ask::kRead:
     case Ask::kWrite:
       break;
   }
   // An asker that has gone has given its writes up: see Line::close().
-  if (question_.ask == Ask::kWrite && !asker_is_there()) {
-    close();
-    return true;
-  }
+  if (question_.ask == Ask::kWrite && !asker_is_there()) return close();
   const std::shared_ptr<Region> region = served_.regions.find(question_.region);
   if (region == nullptr || region->data == nullptr) {
     reply({.verdict = Verdict::kNoRegion});
@@ -83,7 +74,29 @@ bool Connection::answer() {
   } else {
     move(*region);
   }
-  return true;
+}
+
+void Connection::take_notification() {
+  notified_ += notification_bytes(data_.size());
+  if (!covers(granted_, notified_)) return close();
+  served_.inbox.put(peer_, std::string(reinterpret_cast<const char*>(data_.data()), data_.size()), taken_);
+  reply({});
+}
+
+// What has been granted stays so; a peer that comes while the inbox is full is granted nothing until it is not.
+std::uint32_t Connection::grant() {
+  if (window_ == 0 && served_.inbox.has_room()) window_ = kNotificationWindow;
+  return granted_ = *taken_ + window_;
+}
+
+bool Connection::needs_grant() const {
+  return known() && next_ == nullptr && !covers(granted_, notified_ + kNotificationWindow / 2);
+}
+
+void Connection::grant_more() {
+  if (!needs_grant()) return;
+  look_again_ = Clock::now() + kLookForTaken;
+  if (const std::uint32_t before = granted_; grant() != before) reply({.verdict = Verdict::kGrant});
 }
 
 bool Connection::asker_is_there() const {
@@ -108,6 +121,7 @@ void Connection::answer_join(Verdict verdict, bool near, std::span<const std::by
   std::memcpy(data, &mine, sizeof mine);
   std::memcpy(data + sizeof mine, bytes.data(), bytes.size());
   answer.checksum = net::tcp::crc32c(0, data, static_cast<std::size_t>(answer.bytes));
+  answer.granted = grant();
   std::memcpy(place, &answer, sizeof answer);
 }
 
@@ -194,6 +208,7 @@ void Connection::move(const Region& region) {
     result.bytes = 0;
     out_.shrink(bytes);
   }
+  result.granted = grant();
   std::memcpy(place, &result, sizeof result);
 }
 

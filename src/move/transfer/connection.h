@@ -1,7 +1,6 @@
 #pragma once
 
-#include <functional>
-
+#include "move/transfer/inbox.h"
 #include "move/transfer/regions.h"
 #include "move/transfer/ucx_channel.h"
 #include "move/transfer/wire.h"
@@ -14,8 +13,8 @@ namespace weft::transfer {
 struct Served {
   const Regions& regions;
   const Segment& segment;
-  std::function<bool(const std::string& peer, std::string bytes)> deliver;  // false: the inbox is full
-  std::shared_ptr<net::ucx::Context> ucx = nullptr;                         // null: peers are served by TCP only
+  Inbox& inbox;
+  std::shared_ptr<net::ucx::Context> ucx = nullptr;  // null: peers are served by TCP only
 };
 
 // The serving side of a connection to one peer, which is known once it has said which agent it means. Never blocks.
@@ -27,8 +26,8 @@ class Connection final : public net::link::Connection {
   bool open() const override { return channel_ != nullptr; }
   bool known() const override { return !peer_.empty(); }
   bool watch(std::vector<pollfd>& list) override;
-  // Where the inbox was full it is tried again.
-  Clock::time_point due() const override { return blocked_ ? again_ : Clock::time_point::max(); }
+  // Whether the owner has taken notifications is looked at again.
+  Clock::time_point due() const override { return needs_grant() ? look_again_ : Clock::time_point::max(); }
   void advance() override;
 
  private:
@@ -36,13 +35,20 @@ class Connection final : public net::link::Connection {
   void close() { channel_.reset(); }
   bool receive();
   std::optional<std::span<std::byte>> place(const Question& question);
-  bool answer();
+  void answer();
   void hello();
+  void take_notification();
+  bool needs_grant() const;
+  void grant_more();
+  std::uint32_t grant();
   void join_ucx();
   // The answer to it: the address, or as text why there is none.
   void answer_join(Verdict verdict, bool near, std::span<const std::byte> bytes);
   void move(const Region& region);
-  void reply(const Answer& answer) { out_.put(answer); }
+  void reply(Answer answer) {
+    answer.granted = grant();
+    out_.put(answer);
+  }
   bool asker_is_there() const;
   Answer read(const Region& region, PageWord& page, std::byte* into) const;
   Answer write(const Region& region, PageWord& page) const;
@@ -55,8 +61,9 @@ class Connection final : public net::link::Connection {
   std::string peer_;
   net::link::Framed<Question> frame_;
   Question question_;  // the frame's
-  bool blocked_ = false;
-  Clock::time_point again_{};
+  const std::shared_ptr<Inbox::Taken> taken_ = std::make_shared<Inbox::Taken>(0);
+  std::uint32_t window_ = 0, granted_ = 0, notified_ = 0;  // granted_, notified_: bytes since the connection began
+  Clock::time_point look_again_{};
   std::vector<std::byte> data_;
   net::link::Outbox out_;
 };

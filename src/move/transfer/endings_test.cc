@@ -130,6 +130,19 @@ TEST_P(Ending, APeerWhoseConnectionWasCutIsReachedAgainByItsMetadata) {
   EXPECT_EQ(memory_[kSize - 1], std::byte{9});
 }
 
+TEST_P(Ending, AnAgentWhosePeerIsStoppedEndsWithinSeconds) {
+  kill(peer_, SIGSTOP);
+  ASSERT_EQ(waitpid(peer_, nullptr, WUNTRACED), peer_);
+  const std::string bytes(4096, 'x');
+  int accepted = 0;
+  while (a_->notify("b", bytes)) ++accepted;
+  EXPECT_GT(accepted, 0);
+  EXPECT_LE(accepted, 63) << "256 KiB of them, 4,144 bytes each";
+  const auto begin = std::chrono::steady_clock::now();
+  a_.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
 INSTANTIATE_TEST_SUITE_P(Over, Ending, testing::Values("tcp", "ucx"), [](const auto& p) { return p.param; });
 
 }  // namespace

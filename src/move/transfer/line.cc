@@ -46,17 +46,10 @@ Result<Verdict> Line::answer_to(Question question, std::span<const std::byte> da
   std::optional<Verdict> said;
   ask(question, data, std::move(into),
       [&](const Answer& answer, bool whole) { said = whole ? answer.verdict : Verdict::kDamaged; });
-  std::vector<pollfd> list;
-  for (;;) {
-    WEFT_CHECK(advance());
-    if (said) return *said;
-    if (Clock::now() > deadline) {
-      close();  // the answer must not come to a place that is gone
-      return failure(Code::kTimeout, Blame::kOperation, "{} does not answer", peer);
-    }
-    list.clear();
-    if (watch(list)) ::poll(list.data(), list.size(), 2);
-  }
+  WEFT_TRY(const bool answered, advance_until(deadline, [&] { return said.has_value(); }));
+  if (answered) return *said;
+  close();  // the answer must not come to a place that is gone
+  return failure(Code::kTimeout, Blame::kOperation, "{} does not answer", peer);
 }
 
 Status Line::join_ucx(std::shared_ptr<net::ucx::Context> ucx, Clock::time_point deadline, const std::string& peer) {
@@ -112,8 +105,20 @@ std::uint32_t Line::ask(Question question, std::span<const std::byte> data, Into
   const std::int64_t wanted = question.ask == Ask::kRead  ? question.bytes
                               : question.ask == Ask::kUcx ? static_cast<std::int64_t>(sizeof(UcxJoin)) + kMostUcxAddress
                                                           : 0;
-  waiting_.push_back({bytes, wanted, std::move(into), std::move(done)});
+  put_ += static_cast<std::size_t>(bytes);
+  waiting_.push_back({bytes, wanted, std::move(into), std::move(done), question.ask == Ask::kNotify});
   return question.checksum;
+}
+
+bool Line::notify(std::string_view bytes, Done done) {
+  const std::uint32_t then = notified_ + notification_bytes(bytes.size());
+  if (!covers(granted_, then)) return false;
+  notified_ = then;
+  ++unconfirmed_;
+  const auto data = std::as_bytes(std::span(bytes.data(), bytes.size()));
+  ask({.ask = Ask::kNotify, .bytes = static_cast<std::int64_t>(data.size())}, data, nullptr, std::move(done));
+  notifications_end_ = put_;
+  return true;
 }
 
 Status Line::advance() {
@@ -129,6 +134,17 @@ Status Line::advance() {
   }
 }
 
+Result<bool> Line::advance_until(Clock::time_point deadline, const std::function<bool()>& done) {
+  std::vector<pollfd> list;
+  for (;;) {
+    WEFT_CHECK(advance());
+    if (done()) return true;
+    if (Clock::now() > deadline) return false;
+    list.clear();
+    if (watch(list)) ::poll(list.data(), list.size(), 2);
+  }
+}
+
 std::byte* Line::scratch(std::size_t bytes) {
   scratch_.resize(bytes + 1);
   return scratch_.data();
@@ -136,6 +152,8 @@ std::byte* Line::scratch(std::size_t bytes) {
 
 // No value: no question has such an answer.
 std::optional<std::span<std::byte>> Line::place(const Answer& answer) {
+  if (answer.verdict == Verdict::kGrant)
+    return answer.bytes == 0 ? std::optional(std::span<std::byte>()) : std::nullopt;
   if (waiting_.empty() || answer.bytes < 0 || answer.bytes > waiting_.front().wanted) return std::nullopt;
   const auto bytes = static_cast<std::size_t>(answer.bytes);
   if (bytes == 0) return std::span<std::byte>();
@@ -161,9 +179,12 @@ Result<bool> Line::receive() {
 }
 
 void Line::finish(bool whole) {
+  granted_ = frame_.head().granted;
+  if (frame_.head().verdict == Verdict::kGrant) return;
   const Waiting front = std::move(waiting_.front());
   waiting_.pop_front();
   under_way_ -= front.bytes;
+  if (front.notifies) --unconfirmed_;
   if (front.done) front.done(frame_.head(), whole);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <string_view>
 
 #include "move/transfer/segment.h"
 #include "move/transfer/ucx_channel.h"
@@ -32,6 +33,11 @@ class Line {
   bool has_room() const { return under_way_ < kMostUnderWay; }
   // `data`: copied here, and for a write summed up in the question. Returns that checksum.
   std::uint32_t ask(Question question, std::span<const std::byte> data, Into into, Done done);
+  // Asks to deliver a notification. False: its bytes are more than the peer has granted; nothing is sent.
+  bool notify(std::string_view bytes, Done done = nullptr);
+  // Whether every notification has left this process; whether the peer's server has every one.
+  bool notifications_left() const { return put_ - unsent() >= notifications_end_; }
+  bool notifications_arrived() const { return unconfirmed_ == 0; }
   // Adds what a caller that has nothing else to do may wait for. False: there is something to do at once.
   bool watch(std::vector<pollfd>& list) const {
     return channel_ != nullptr && channel_->watch(list, true, out_.waiting() > 0);
@@ -43,6 +49,8 @@ class Line {
   bool over() const { return channel_ == nullptr || broken_; }
   // Sends and receives as far as it goes without waiting. Errors: the connection has broken; it stays so.
   Status advance();
+  // Until `done`; false: it was not by then.
+  Result<bool> advance_until(std::chrono::steady_clock::time_point deadline, const std::function<bool()>& done);
 
  private:
   struct Waiting {
@@ -50,6 +58,7 @@ class Line {
     std::int64_t wanted = 0;  // of data that the answer may have
     Into into;
     Done done;
+    bool notifies = false;
   };
   static constexpr std::int64_t kMostUnderWay = 8 << 20;
   explicit Line(std::unique_ptr<net::link::Channel> channel) : channel_(std::move(channel)) {}
@@ -57,6 +66,7 @@ class Line {
                             std::chrono::steady_clock::time_point deadline, const std::string& peer);
   Status join_ucx(std::shared_ptr<net::ucx::Context> ucx, std::chrono::steady_clock::time_point deadline,
                   const std::string& peer);
+  std::size_t unsent() const { return out_.waiting() + (over() ? 0 : channel_->unsent()); }
   Result<bool> receive();
   std::optional<std::span<std::byte>> place(const Answer& answer);
   std::byte* scratch(std::size_t bytes);
@@ -68,6 +78,9 @@ class Line {
   net::link::Framed<Answer> frame_;
   std::deque<Waiting> waiting_;
   std::int64_t under_way_ = 0;
+  std::uint32_t granted_ = 0, notified_ = 0;     // as Answer::granted
+  std::size_t put_ = 0, notifications_end_ = 0;  // bytes for the channel, in all and up to the last notification
+  std::int64_t unconfirmed_ = 0;                 // notifications
   bool broken_ = false;
 };
 

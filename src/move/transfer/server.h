@@ -16,16 +16,14 @@ class Server {
                                               std::shared_ptr<net::ucx::Context> ucx = nullptr);
   net::link::Address address() const { return address_; }
   // Takes what has arrived.
-  std::vector<Notification> take_notifications();
+  std::vector<Notification> take_notifications() { return inbox_.take(); }
 
  private:
   Server(const net::link::Key& key, const Regions& regions, const Segment& segment,
          std::shared_ptr<net::ucx::Context> ucx);
-  bool deliver(const std::string& peer, std::string bytes);  // false: the inbox is full
 
   net::link::Address address_;
-  std::mutex mutex_;
-  std::vector<Notification> inbox_;  // by mutex_
+  Inbox inbox_;
   const Served served_;
   net::link::Loop loop_;
 };

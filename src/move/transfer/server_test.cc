@@ -110,6 +110,34 @@ TEST_F(Served, AnAddressOfUcxThatMakesNoSenseEndsTheConnection) {
   }
 }
 
+TEST_F(Served, APeerThatSendsMoreNotificationsThanItWasGrantedLosesItsConnection) {
+  auto line = Line::open(server_->address(), kKey, kNonce, "peer", 10s).value();
+  const std::vector<std::byte> data(4096);
+  for (int i = 0; i < 100; ++i)
+    line->ask({.ask = Ask::kNotify, .bytes = static_cast<std::int64_t>(data.size())}, data, nullptr, nullptr);
+  EXPECT_FALSE(line->advance_until(std::chrono::steady_clock::now() + 10s, [] { return false; }));
+  // As many as fit: 4,144 bytes each in 256 KiB.
+  EXPECT_EQ(server_->take_notifications().size(), 63U);
+}
+
+// Each connection leaves its window, 256 KiB, in the inbox, which holds 16 MiB.
+TEST_F(Served, AFullInboxGrantsNewcomersNothingUntilItIsTakenAndServesTheirReads) {
+  const std::string data(4096, 'x');
+  std::size_t sent = 0;
+  for (int peer = 0; peer < 65; ++peer) {
+    auto line = Line::open(server_->address(), kKey, kNonce, "peer", 10s).value();
+    while (line->notify(data)) ++sent;
+    ASSERT_TRUE(
+        *line->advance_until(std::chrono::steady_clock::now() + 10s, [&] { return line->notifications_arrived(); }));
+  }
+  auto line = Line::open(server_->address(), kKey, kNonce, "late", 10s).value();
+  EXPECT_FALSE(line->notify(data));
+  EXPECT_EQ(ask(*line, {.ask = Ask::kRead, .region = 1, .offset = 192, .bytes = 64}, {}), Verdict::kGood);
+  EXPECT_FALSE(line->notify(data));
+  EXPECT_EQ(server_->take_notifications().size(), sent);
+  EXPECT_TRUE(*line->advance_until(std::chrono::steady_clock::now() + 10s, [&] { return line->notify(data); }));
+}
+
 // 64 greet at a time; those that say nothing make place for the peer.
 TEST_F(Served, SilentConnectionsTakeFewDescriptorsAndKeepNoPeerOut) {
   constexpr int kStrangers = 500;

@@ -293,14 +293,12 @@ void ask(const std::shared_ptr<Work>& work, Bytes budget) {
 }
 
 void notify_by_line(const std::shared_ptr<Work>& work) {
-  const std::uint64_t post = work->post;
-  const auto data = std::as_bytes(std::span(work->notify.data(), work->notify.size()));
+  const auto arrived = [work, post = work->post](const Answer&, bool) {
+    if (work->post == post && work->state == State::kRunning) --work->unanswered;
+  };
+  if (!work->remote->peer->line->notify(work->notify, arrived)) return;
   ++work->unanswered;
   work->notified = true;
-  work->remote->peer->line->ask({.ask = Ask::kNotify, .bytes = static_cast<std::int64_t>(data.size())}, data, nullptr,
-                                [work, post](const Answer&, bool) {
-                                  if (work->post == post && work->state == State::kRunning) --work->unanswered;
-                                });
 }
 
 void step_by_line(const std::shared_ptr<Work>& work, Bytes budget) {
