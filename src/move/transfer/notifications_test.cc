@@ -42,7 +42,7 @@ class Notifications : public testing::TestWithParam<const char*> {
     text.resize(std::max(text.size(), bytes), '.');
     return text;
   }
-  // Sends notifications of at least so many bytes until one is refused.
+  // Sends notifications of at least this size until one is refused.
   void fill(std::size_t bytes = 0) {
     for (; sent < 1'000'000; ++sent) {
       const Status accepted = sender->notify("owner", text(sent, bytes));

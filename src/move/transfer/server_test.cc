@@ -116,7 +116,7 @@ TEST_F(Served, APeerThatSendsMoreNotificationsThanItWasGrantedLosesItsConnection
   for (int i = 0; i < 100; ++i)
     line->ask({.ask = Ask::kNotify, .bytes = static_cast<std::int64_t>(data.size())}, data, nullptr, nullptr);
   EXPECT_FALSE(line->advance_until(std::chrono::steady_clock::now() + 10s, [] { return false; }));
-  // As many as fit: 4,144 bytes each in 256 KiB.
+  // The window of 256 KiB holds 63 notifications of 4,144 bytes.
   EXPECT_EQ(server_->take_notifications().size(), 63U);
 }
 
