@@ -87,17 +87,24 @@ class Agent {
 
   // Takes `text` as what a peer sends that has proved the key, and checks each answer.
   void serve(std::string_view text) {
-    std::size_t delivered = 0;
-    const Served served{regions_, segment(), [&](const std::string& peer, std::string bytes) {
-                          promise(!peer.empty() && peer.size() <= 64, "a peer has a name");
-                          promise(bytes.size() <= static_cast<std::size_t>(kMostPiece), "a notification has a bound");
-                          return ++delivered % 5 != 0;
-                        }};
+    Inbox inbox;
+    const auto take = [&] {
+      std::size_t waiting = 0;
+      for (const Notification& notification : inbox.take()) {
+        promise(!notification.peer.empty() && notification.peer.size() <= 64, "a peer has a name");
+        promise(notification.bytes.size() <= static_cast<std::size_t>(kMostPiece), "a notification has a bound");
+        waiting += notification_bytes(notification.bytes.size());
+      }
+      promise(waiting <= kNotificationWindow, "no more waits than was granted");
+    };
+    const Served served{regions_, segment(), inbox};
     Ends ends = connected();
     Connection connection(std::move(ends.here), served);
     std::string answers;
+    int turns = 0;
     const auto turn = [&] {
       connection.advance();
+      if (++turns % 5 == 0) take();
       char buffer[4096];
       for (ssize_t n = 0; (n = recv(ends.there.get(), buffer, sizeof buffer, MSG_DONTWAIT)) > 0;)
         answers.append(buffer, static_cast<std::size_t>(n));
@@ -105,6 +112,7 @@ class Agent {
     };
     feed(ends.there.get(), text, turn);
     for (int i = 0; i < 3 && connection.open(); ++i) turn();
+    take();
     for (const Guarded& memory : memory_) memory.check();
     while (connection.open() && !answers.empty()) {
       promise(answers.size() >= sizeof(Answer), "answers are whole");
@@ -114,7 +122,7 @@ class Agent {
       promise(answers.size() >= sizeof answer + static_cast<std::size_t>(answer.bytes), "its data follows");
       answers.erase(0, sizeof answer + static_cast<std::size_t>(answer.bytes));
     }
-    promise((segment().slot(kServerSlot).pin.load() & 0xffff) == 0, "no region stays pinned");
+    promise(pinned(segment().slot(kServerSlot).pin) == 0, "no region stays pinned");
   }
 
   // Holds where no question has named this region.
