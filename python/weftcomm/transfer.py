@@ -282,7 +282,8 @@ class Agent:
         """An object of S3, "s3://BUCKET/KEY", for this agent's own requests. The region has the object's bytes, or `bytes`; then
         it need not exist. A write is one element from offset 0 and replaces the object. Where it is kept is said by the
         environment: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_CA_BUNDLE, or by
-        the other arguments; location is the region's name, authorities a file of certificates. Raises: Error where weft was built without libcurl, and what the server says."""
+        the other arguments; location is the region's name, authorities a file of certificates. Raises: Error where weft was built
+        without libcurl, and what the server says."""
         return self._region(self._core.add_object(url, bytes, endpoint, location, key_id, secret, session, authorities))
 
     def deregister(self, region: Region, timeout: float = 2.0) -> None:
