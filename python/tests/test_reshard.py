@@ -238,6 +238,8 @@ def test_a_sender_that_cannot_be_reached_is_lost_and_one_that_holds_the_same_tak
     receiver = Receiver(plan, 0, Agent("to"), [ended, addresses[1]])
     receiver.pull(1)
     assert (receiver.tensors["w"] == 4).all()
+    with pytest.raises(weftcomm.Error, match="cannot be reached"):
+        receiver.returned(0, ended)
     with pytest.raises(weftcomm.Error, match="tensor w: rank 0: rank [01] of .*two.json is lost, and no other has its part"):
         Receiver(plan, 0, Agent("alone"), [ended, None]).pull(1)
     for wrong, says in ((addresses[:1], "1 addresses for 2 ranks"), (addresses * 2, "4 addresses"), (addresses[:1] * 2, "one address"), (7, "several")):

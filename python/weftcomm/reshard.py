@@ -233,7 +233,7 @@ class Receiver(_Parts):
     """One rank of the second layout. `tensors` are its parts, which are there when pull() has returned.
 
     senders: their address() by rank, one for each; None, or one that cannot be reached: lost, so that others that hold the same
-    must do. Raises: InvalidArgument, Mismatch.
+    must do. Raises: InvalidArgument, Mismatch, NoResources.
     """
 
     def __init__(
@@ -250,15 +250,18 @@ class Receiver(_Parts):
         memory = [(bytes(s[0]), s[1]) for s in senders if s is not None]
         if len(set(memory)) != len(memory):
             raise _errors.InvalidArgument("senders: two ranks have one address", operation="Receiver")
-        peers = [self._peer(s) for s in senders]
+        peers = [self._peer_or_lost(s) for s in senders]
         self._core = _core.reshard_receiver(plan._core, rank, agent._core, _place(self._region), peers)
 
-    def _peer(self, sender: tuple[bytes, int, int] | None) -> tuple[str, int, int | None]:
+    def _peer(self, sender: tuple[bytes, int, int]) -> tuple[str, int, int | None]:
+        return self._agent.load(sender[0]), sender[1], sender[2]
+
+    def _peer_or_lost(self, sender: tuple[bytes, int, int] | None) -> tuple[str, int, int | None]:
         if sender is None:
             return "", 0, None
         try:
-            return self._agent.load(sender[0]), sender[1], sender[2]
-        except (_errors.InvalidArgument, _errors.Mismatch):
+            return self._peer(sender)
+        except (_errors.InvalidArgument, _errors.Mismatch, _errors.NoResources):
             raise
         except _errors.Error:
             return "", 0, None

@@ -16,7 +16,7 @@ struct NumberRange {
 std::optional<NumberRange> range_of(const CLI::App& command, const CLI::Option& option);
 
 // Refuses what lies outside of the range of its option (NaN and infinity always do), in every command of the app, with
-// the option's name and the range. Requires: every command has been added.
+// the option's name and the range, and empty values of other options. Requires: every command has been added.
 void check_numbers(CLI::App& app);
 
 }  // namespace weft::cli

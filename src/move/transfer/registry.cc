@@ -27,7 +27,7 @@ bool is_mapped(void* data, Bytes bytes) {
 constexpr int MADV_COLLAPSE = 25;  // Linux 6.1
 #endif
 constexpr std::uintptr_t kHugePage = 2 << 20;
-constexpr std::uintptr_t kMostCollapsed = 1 << 30;  // a huge page that is made of small ones takes some 0.3 ms
+constexpr std::uintptr_t kMostCollapsed = 1 << 30;  // 0.4 to 0.5 s (bench/results/2026-11-28-transfers-plain.md)
 
 // The kernel walks page tables when it copies memory of another process: by huge pages it takes half as long. A machine
 // that has them switched off (never) keeps small ones; so does memory that cannot have them.
@@ -175,11 +175,11 @@ Result<std::shared_ptr<void>> Agent::hold(const Registration& registration) cons
 
 Result<Registration> Agent::add_memory(void* data, std::int64_t bytes, std::int64_t page_bytes) {
   WEFT_CHECK(detail::usable(state_));
+  if (data != nullptr && bytes > 0) prefer_huge_pages(data, bytes);  // before the lock: it takes longer than a copy
   const std::lock_guard guard(state_->mutex);
   if (data == nullptr) return bad_input("memory at address 0");
   WEFT_CHECK(state_->check_new(data, bytes, page_bytes));
   if (!is_mapped(data, bytes)) return bad_input("{} bytes at {}: part of this memory is not there", bytes, data);
-  prefer_huge_pages(data, bytes);
   auto region = std::make_shared<Region>();
   region->data = static_cast<std::byte*>(data);
   region->bytes = bytes;
