@@ -275,7 +275,7 @@ void group(CLI::App& sub) {
        "--cp",  "--cp-by", "--zero",   "--shard",    "--schedule", "--layout", "--first-layers", "--last-layers",
        "--mtp", "--lora",  "--freeze", "--optimizer"});
   group_options(sub, "The batch", {"--micro-batch", "--global-batch", "--seq"});
-  group_options(sub, "How it computes", {"--precision", "--recompute", "--eager", "--optimizer-bytes"});
+  group_options(sub, "How it computes", {"--precision", "--recompute", "--eager", "--optimizer-bytes", "--allocator"});
   group_options(sub, "How gradients travel", {"--bucket", "--overlap", "--compress", "--gradient-bytes"});
   group_options(sub, "The whole run",
                 {"--tokens", "--price", "--failures", "--checkpoint-time", "--checkpoint-every", "--restart-time",
@@ -314,6 +314,9 @@ Command add_train(CLI::App& app) {
       ->capture_default_str();
   sub->add_option("--dispatcher", spec->words.dispatcher,
                   "of tokens to experts: alltoall, or once to each node as deepep and hybridep")
+      ->capture_default_str();
+  sub->add_option("--allocator", spec->words.allocator,
+                  "of PyTorch: default, or expandable as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
       ->capture_default_str();
   sub->add_option("--cp", plan.cp, "context parallel")->capture_default_str();
   sub->add_option("--cp-by", spec->words.cp_by,

@@ -34,8 +34,9 @@ report::TrainRow row_of(const Plan& plan, const Step& step, const Card& card) {
   for (const Step::Sends& s : step.sends)
     row.sends.push_back({s.of, s.sent.calls, s.sent.bytes, s.sent.seconds, s.exposed});
   const auto& m = step.peak;
-  row.memory = {{"parameters", m.parameters},   {"gradients", m.gradients}, {"optimizer", m.optimizer},
-                {"activations", m.activations}, {"logits", m.logits},       {"other", m.other}};
+  row.memory = {{"parameters", m.parameters},       {"gradients", m.gradients}, {"optimizer", m.optimizer},
+                {"activations", m.activations},     {"logits", m.logits},       {"temporary", m.temporary},
+                {"fragmentation", m.fragmentation}, {"outside", m.outside}};
   for (const auto& stage : step.stages) row.stage_memory.push_back(stage.total());
   row.capacity = card.memory;
   row.fits = step.fits;
@@ -105,7 +106,7 @@ Result<Words> parse_words(std::string_view text) {
         {"recompute", &Words::recompute}, {"schedule", &Words::schedule}, {"precision", &Words::precision},
         {"compress", &Words::compress},   {"layout", &Words::layout},     {"freeze", &Words::freeze},
         {"optimizer", &Words::optimizer}, {"cp-by", &Words::cp_by},       {"dispatcher", &Words::dispatcher},
-        {"software", &Words::software}};
+        {"software", &Words::software},   {"allocator", &Words::allocator}};
     const auto text_key = std::ranges::find(kTexts, key, [](const auto& t) { return t.first; });
     if (text_key != std::end(kTexts)) {
       words.*(text_key->second) = value;
@@ -116,7 +117,7 @@ Result<Words> parse_words(std::string_view text) {
           "{}: '{}' is none of tp, pp, vp, dp, ep, etp, cp, zero, shard, micro-batch, global-batch, seq, bucket, "
           "overlap, overlap-experts, eager, first-layers, last-layers, layout, mtp, lora, freeze, optimizer, "
           "optimizer-bytes, "
-          "gradient-bytes, cp-by, dispatcher, software, recompute, schedule, compress, precision",
+          "gradient-bytes, cp-by, dispatcher, allocator, software, recompute, schedule, compress, precision",
           shown(text), shown(key));
     WEFT_TRY(const std::int64_t number, parse_integer(key, value, 0, std::int64_t{1} << 31));
     set_number(words, key, number);
@@ -166,6 +167,7 @@ Result<Question> understand(const Model& model, const cost::MachineView& machine
   WEFT_TRY(plan.optimizer, parse_optimizer(words.optimizer));
   WEFT_TRY(plan.context_by, parse_context_by(words.cp_by));
   WEFT_TRY(plan.dispatcher, parse_dispatcher(words.dispatcher));
+  WEFT_TRY(plan.expandable_segments, parse_allocator(words.allocator));
   WEFT_TRY(const Release release, parse_release(words.software));
   plan.framework = release.framework, plan.month = release.month;
   if (release.year > 0) plan.software = release.year;

@@ -15,7 +15,7 @@ namespace weft::training {
 struct Words {
   std::string model = "llama3-8b", on = "dgx-h100", recompute = "none", schedule = "1f1b", precision = "bf16",
               compress = "none", layout = "", freeze = "none", optimizer = "adam", cp_by = "ring",
-              dispatcher = "alltoall", software = "2025";
+              dispatcher = "alltoall", software = "2025", allocator = "default";
   Plan plan = {.global_batch = 256};  // seq 0: the model's
   std::int64_t dp = 0;                // 0: what is left of the machine
   std::vector<std::string> faults = {};

@@ -307,6 +307,9 @@ Result<Plan> plan_of(const StepTable& table, const StepLine& line, std::int64_t 
     p.layout = std::move(read.layers), p.mtp = std::max(p.mtp, read.mtp);
   }
   if (p.ep > 1 && (has(overlap, "DualPipe") || has(overlap, "EP overlap on"))) p.overlap_experts = 1;
+  if (const std::string allocator = table.text(line, "allocator"); !allocator.empty()) {
+    WEFT_TRY(p.expandable_segments, parse_allocator(allocator));
+  }
   const std::string words = table.text(line, "dispatcher") + " " + overlap;
   if (has(words, "HybridEP") || has(words, "hybridep"))
     p.dispatcher = Dispatcher::kHybridEp;

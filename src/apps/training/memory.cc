@@ -3,80 +3,20 @@
 #include <algorithm>
 #include <functional>
 
-#include "apps/training/layout.h"
+#include "apps/training/allocations.h"
+#include "apps/training/outside.h"
+#include "apps/training/tensors.h"
 
 namespace weft::training {
 namespace {
 
 double d(std::int64_t n) { return static_cast<double>(n); }
 
-// Layers of a stage with and without experts.
-struct Layers {
-  std::int64_t dense = 0, moe = 0;
-};
-Layers layers_on(const Model& model, const Plan& plan, std::int64_t stage) {
-  Layers layers;
-  for (const Chunk& chunk : chunks_of(model, plan))
-    if (chunk.stage == stage)
-      for (std::int64_t i = 0; i < chunk.layers; ++i) ++(model.moe_layer(chunk.first + i) ? layers.moe : layers.dense);
-  // A layer of multi-token prediction is as the model's last.
-  if (stage == plan.pp - 1) (model.moe_layer(model.layers - 1) ? layers.moe : layers.dense) += plan.mtp;
-  return layers;
-}
-
-// Bytes per token that a layer keeps for its backward pass, on one GPU. 34 s b h + 5 a s² b of arXiv 2205.05198 where
-// the layer is GPT's and dropout is used; fused attention keeps no scores and newer models have no dropout.
-double activation_bytes_of_layer(const Model& m, const Plan& plan, bool moe) {
-  const double h = d(m.hidden), q = d(m.query_width()), kv = m.mla() ? q + d(m.value_width()) : 2.0 * d(m.kv_width());
-  const double tp = d(plan.tp), spread = plan.sequence_parallel ? tp : 1;
-  if (plan.recompute == Recompute::kFull) return 2 * h / spread;
-  const bool dropout = !plan.flash_attention(), eager = plan.composes_layers();
-  // norms' and GEMMs' inputs, masks
-  double whole = m.blocks * (2 * h + 2 * h + 2 * h + 2 * h + (dropout ? 2 * h : 0));
-  // RMSNorm by operations: the input in FP32, what it becomes before the weight, and after it; LayerNorm is one kernel.
-  if (eager) whole = m.blocks * (m.gated ? 8 * h + 8 * h : 4 * h + 4 * h + (m.composed_gelu ? 2 * h : 0));
-  double split = (2 * (q + kv) + 2 * d(m.value_width())) * m.projection_share();
-  if (eager && m.head_norms) split += 6 * (q + d(m.kv_width())) * m.projection_share();
-  // Kernels of their own keep what fused ones compute again: SiLU's result; of GPT-2's GELU half its input, tanh and
-  // the sum that it multiplies with.
-  const auto mlp = [&](double width) {
-    if (m.gated) return (eager ? 8 : 6) * width;
-    return (eager && m.composed_gelu ? 10 : 4) * width;
-  };
-  double experts = 0;
-  if (moe) {
-    split += mlp(d(m.shared_ffn));
-    experts = d(m.top_k) * (mlp(d(m.moe_ffn)) + 4 * h);
-  } else {
-    split += mlp(d(m.ffn));
-  }
-  // PyTorch's selective checkpointing keeps the layer's input, attention's result, and the output of every second GEMM
-  // (torchtitan, _apply_ac_to_transformer_block).
-  if (plan.recompute == Recompute::kSelective && plan.framework == "torchtitan" && !moe)
-    return 2 * h / spread + 2 * d(m.value_width()) / tp +
-           (q + 2 * d(m.kv_width()) + h + (m.gated ? 2 : 1) * d(m.ffn) + h) / tp;
-  // Scores: softmax's result, its dropout's mask and result: 5 bytes per head and key.
-  if (dropout && plan.recompute == Recompute::kNone) split += 5 * d(m.heads) * d(plan.seq);
-  if (plan.recompute == Recompute::kSelective && !dropout) split -= mlp(d(moe ? 0 : m.ffn)) / 2;
-  return whole / spread + split / tp + experts;
-}
-
-double activation_bytes(const Model& m, const Plan& plan, bool moe) {
-  const double with = activation_bytes_of_layer(m, plan, moe);
-  if (plan.recompute_share >= 1) return with;
-  Plan kept = plan;
-  kept.recompute = Recompute::kNone;
-  return plan.recompute_share * with + (1 - plan.recompute_share) * activation_bytes_of_layer(m, kept, moe);
-}
-
-}  // namespace
-
-namespace {
 
 // `trained`: only what has gradients.
 StageParameters count(const Model& m, const Plan& plan, std::int64_t stage, bool trained) {
-  const Layers layers = layers_on(m, plan, stage);
-  const double tp = d(plan.tp), all = d(layers.dense + layers.moe);
+  const StageLayers layers = layers_on(m, plan, stage);
+  const double tp = d(plan.tp), all = d(layers.all());
   const bool lora = trained && plan.lora > 0;
   const auto share = [&](bool frozen) { return trained && frozen ? 0.0 : 1.0; };
   const Frozen& f = plan.frozen;
@@ -111,7 +51,19 @@ StageParameters trained_of_stage(const Model& m, const Plan& plan, std::int64_t 
   return count(m, plan, stage, true);
 }
 
-StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, std::int64_t stage) {
+namespace {
+
+// Passes of chunks whose activations a stage holds at once, for all micro-batches and chunks alike.
+std::int64_t held_passes(const Plan& plan, std::int64_t stage) {
+  std::int64_t held = plan.vp > 1 ? (plan.pp - stage - 1) * 2 + (plan.vp - 1) * plan.pp + 1 : plan.pp - stage;
+  if (plan.schedule == Schedule::kZeroBubble) held = plan.pp;
+  if (plan.schedule == Schedule::kZeroBubble2) held = 2 * plan.pp;
+  held = std::min(held, plan.micro_batches() * plan.vp);
+  return held + (plan.overlap_experts != 0 ? plan.vp : 0);  // the micro-batch whose pass goes beside
+}
+
+// What tensors hold by part, as far as counts of parameters, layers and tokens say.
+StageMemory tensors_of_stage(const Model& m, const Plan& plan, std::int64_t stage) {
   const StageParameters own = parameters_of_stage(m, plan, stage), trained = trained_of_stage(m, plan, stage);
   const double replicas = d(plan.sharded());
   const double expert_replicas = std::max(1.0, d(plan.expert_replicas() * plan.sharded()) / d(plan.replicas()));
@@ -125,35 +77,53 @@ StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, 
   // What has not travelled yet is kept for the next step, in the type of the gradients.
   if (plan.compression.keeps_error()) memory.gradients += spread(trained, plan.gradient_bytes, 4);
   memory.optimizer = spread(trained, plan.optimizer_bytes, 1);
-  const Layers layers = layers_on(m, plan, stage);
+  const StageLayers layers = layers_on(m, plan, stage);
   const double tokens = d(plan.micro_batch * plan.seq) / d(plan.cp);
-  // Micro-batches whose activations are held at once.
-  double held = d(std::min(plan.micro_batches(), plan.pp - stage));
-  if (plan.schedule == Schedule::kZeroBubble) held = d(std::min(plan.micro_batches(), plan.pp));
-  if (plan.schedule == Schedule::kZeroBubble2) held = d(std::min(plan.micro_batches(), 2 * plan.pp));
-  if (plan.vp > 1)
-    held = std::min(d(plan.micro_batches()), d((plan.pp - stage - 1) * 2 + (plan.vp - 1) * plan.pp + 1) / d(plan.vp));
-  if (plan.overlap_experts != 0) held += 1;  // the micro-batch whose pass goes beside
-  Plan kept = plan;
+  const double held = d(held_passes(plan, stage)) / d(plan.vp);
   memory.activations =
       held * tokens *
       (d(layers.dense) * activation_bytes(m, plan, false) + d(layers.moe) * activation_bytes(m, plan, true));
   if (plan.recompute == Recompute::kFull) {
+    Plan kept = plan;
     kept.recompute = Recompute::kNone;  // one layer at a time is there in full
     memory.activations += tokens * activation_bytes(m, kept, layers.moe > 0);
   }
   if (stage == 0) memory.activations += held * tokens * 2 * d(m.hidden) / (plan.sequence_parallel ? d(plan.tp) : 1);
   // BF16, and FP32 that its gradient replaces; PyTorch's cross entropy keeps the gradient of both beside.
-  const bool eager = plan.composes_layers();
   if (stage == plan.pp - 1)
-    memory.logits =
-        tokens * d(m.vocab) / d(plan.tp) * (1 + d(plan.mtp)) * (eager || plan.framework == "torchtitan" ? 12 : 6);
-  // Gradients of one pass that nobody sums up come into being where activations and logits have been.
-  if (plan.transformers() && plan.ranks() == 1 && plan.micro_batches() == 1)
-    memory.gradients = std::max(0.0, memory.gradients - memory.activations - memory.logits);
+    memory.logits = tokens * d(m.vocab) / d(plan.tp) * (1 + d(plan.mtp)) *
+                    (plan.composes_layers() || plan.framework == "torchtitan" ? 12 : 6);
   if (plan.gathers_per_pass())
-    memory.parameters += 2 * 2 * (own.dense + own.expert) / std::max(1.0, d(layers.dense + layers.moe));
-  memory.other = card.reserved + card.fragmentation * (memory.activations + memory.logits);
+    memory.parameters += 2 * 2 * (own.dense + own.expert) / std::max<double>(1.0, d(layers.all()));
+  return memory;
+}
+
+// What the allocator makes of them: needs of a moment, and segments that it holds beyond. Tensors that are not there
+// at the same time, such as gradients that the backward pass makes in place of activations, are counted once.
+void allocate(const Model& m, const Plan& plan, const Card& card, std::int64_t stage, StageMemory& memory) {
+  AllocatorSettings settings{.expandable = plan.expandable_segments};
+  const auto run = [&] { return allocate_steps(m, plan, stage, memory, held_passes(plan, stage), settings); };
+  Held held = run();
+  const double room = card.memory - memory.outside;
+  if (held.reserved > room && held.requested <= room) {  // cached segments are given back, as far as that helps
+    settings.capacity = static_cast<std::int64_t>(room);
+    if (const Held tight = run(); !tight.out_of_memory) held = tight;
+  }
+  memory.retries = held.retries;
+  memory.fragmentation = held.reserved - held.requested;
+  memory.temporary = held.requested - memory.tensors();
+  for (double* part : {&memory.gradients, &memory.activations}) {
+    const double less = std::clamp(-memory.temporary, 0.0, *part);
+    *part -= less, memory.temporary += less;
+  }
+}
+
+}  // namespace
+
+StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, std::int64_t stage) {
+  StageMemory memory = tensors_of_stage(m, plan, stage);
+  memory.outside = outside_of_allocator(plan, card);
+  allocate(m, plan, card, stage, memory);
   return memory;
 }
 
@@ -166,12 +136,11 @@ Fit fit(const StageMemory& memory, const Card& card) {
 std::string_view name(Fit fit) { return fit == Fit::kCertain ? "certain" : fit == Fit::kTight ? "tight" : "no"; }
 
 StageMemory peak_memory(const Model& model, const Plan& plan, const Card& card) {
-  StageMemory peak;
-  for (std::int64_t s = 0; s < plan.pp; ++s) {
-    const StageMemory memory = memory_of_stage(model, plan, card, s);
-    if (memory.total() > peak.total()) peak = memory;
-  }
-  return peak;
+  std::int64_t most = 0;
+  double tensors = 0;
+  for (std::int64_t s = 0; s < plan.pp; ++s)
+    if (const double bytes = tensors_of_stage(model, plan, s).tensors(); bytes > tensors) most = s, tensors = bytes;
+  return memory_of_stage(model, plan, card, most);
 }
 
 std::string what_would_fit(const Model& model, const Plan& plan, const Card& card) {

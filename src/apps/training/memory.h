@@ -5,10 +5,17 @@
 
 namespace weft::training {
 
-// Bytes on one GPU of a stage.
+// Bytes on one GPU of a stage, at the peak of a step.
 struct StageMemory {
-  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, logits = 0, other = 0;
-  double total() const { return parameters + gradients + optimizer + activations + logits + other; }
+  double parameters = 0, gradients = 0, optimizer = 0, activations = 0, logits = 0;
+  double temporary = 0;      // tensors that operations need for a while
+  double fragmentation = 0;  // of the allocator's segments, beyond the bytes that tensors asked for; with rounding
+  double outside = 0;        // of the allocator: CUDA's context, buffers of communicators
+  std::int64_t retries = 0;  // requests before which cached segments had to be given back
+  double tensors() const { return parameters + gradients + optimizer + activations + logits; }
+  double allocated() const { return tensors() + temporary; }  // as torch.cuda.max_memory_allocated, before rounding
+  double reserved() const { return allocated() + fragmentation; }  // as torch.cuda.max_memory_reserved
+  double total() const { return reserved() + outside; }
 };
 
 // Parameters on a GPU of the stage: of layers without experts, embedding and output; of experts.

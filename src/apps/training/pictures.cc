@@ -106,7 +106,7 @@ class Lanes {
                                       {m.gradients, kBackward},
                                       {m.optimizer, kWeight},
                                       {m.activations, kForward},
-                                      {m.logits + m.other, kHair}}) {
+                                      {m.total() - m.tensors() + m.logits, kHair}}) {
       canvas_.cell(memory_x(at), y_of(stage) + 4, memory_x(at + bytes) - memory_x(at), kLane - 10, fill);
       at += bytes;
     }

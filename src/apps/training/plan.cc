@@ -46,6 +46,12 @@ Result<Dispatcher> parse_dispatcher(std::string_view text) {
   return bad_input("--dispatcher {}: alltoall, deepep or hybridep", shown(text));
 }
 
+Result<bool> parse_allocator(std::string_view text) {
+  if (text == "default" || text == "expandable_segments:False") return false;
+  if (text == "expandable" || text == "expandable_segments:True") return true;
+  return bad_input("--allocator {}: default or expandable", shown(text));
+}
+
 std::string_view name(Optimizer optimizer) { return optimizer == Optimizer::kAdam ? "adam" : "muon"; }
 
 Result<Optimizer> parse_optimizer(std::string_view text) {
@@ -107,6 +113,7 @@ std::string describe(const Plan& plan) {
   if (!plan.layout.empty()) text += ", own layout";
   if (plan.first_layers >= 0) text += fmt::format(", first stage {}", counted(plan.first_layers, "layer"));
   if (plan.last_layers >= 0) text += fmt::format(", last stage {}", counted(plan.last_layers, "layer"));
+  if (plan.expandable_segments) text += ", expandable segments";
   if (plan.mtp > 0) text += fmt::format(", mtp {}", plan.mtp);
   if (plan.lora > 0) text += fmt::format(", LoRA {}", plan.lora);
   if (plan.frozen.any()) text += fmt::format(", {} frozen", name(plan.frozen));

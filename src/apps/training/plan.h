@@ -26,6 +26,9 @@ std::string_view name(ContextBy by);
 Result<ContextBy> parse_context_by(std::string_view text);
 std::string_view name(Dispatcher dispatcher);
 Result<Dispatcher> parse_dispatcher(std::string_view text);
+// PyTorch's allocator: "default", "expandable" or what PYTORCH_CUDA_ALLOC_CONF says, "expandable_segments:True" or
+// False. True: segments expand.
+Result<bool> parse_allocator(std::string_view text);
 std::string_view name(Optimizer optimizer);
 Result<Optimizer> parse_optimizer(std::string_view text);
 
@@ -84,6 +87,7 @@ struct Plan {
   int software = 2025;
   int month = 0;               // of that year; 0: not known
   std::string framework = "";  // a key of data/training/software.json; empty: not known
+  bool expandable_segments = false;  // PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
   bool async_tensor = true;    // tensor parallelism overlaps where the framework's generation can
 
   std::int64_t ranks() const { return tp * pp * cp * dp; }
