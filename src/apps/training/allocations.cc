@@ -15,8 +15,8 @@ using Handle = CachingAllocator::Handle;
 
 double d(std::int64_t n) { return static_cast<double>(n); }
 
-constexpr int kSteps = 3;                // until segments stop growing
-constexpr std::int64_t kMoreUnits = 4;   // passes behind the first that are followed, of those that are all alike
+constexpr int kSteps = 3;                   // until segments stop growing
+constexpr std::int64_t kMoreUnits = 2;      // passes behind the first that are followed, of those that are all alike
 constexpr int kGathers = 1, kScatters = 2;  // FSDP's streams
 
 // The allocator, which remembers that a request failed.
@@ -51,10 +51,10 @@ class Memory {
 
 // A layer, or an embedding or output layer, as far as memory sees it; bytes.
 struct Tensors {
-  std::vector<double> saved, recomputed;  // `recomputed`: what the backward pass makes again; empty: nothing
-  std::vector<double> weights;            // numbers
-  double stream = 0;                      // of what passes from layer to layer
-  bool wide_norms = false;                // FP32 copies beside
+  std::vector<SavedTensor> saved, recomputed;  // `recomputed`: what the backward pass makes again; empty: nothing
+  std::vector<double> weights;                 // numbers
+  double stream = 0;                           // of what passes from layer to layer
+  bool wide_norms = false;                     // FP32 copies beside
 };
 
 class Steps {
@@ -75,7 +75,9 @@ class Steps {
 
   Held run() {
     states();
-    for (int step = 0; step < kSteps && !memory_.failed(); ++step) {
+    std::int64_t before = -1;  // what was reserved when the step began
+    for (int step = 0; step < kSteps && !memory_.failed() && memory_.allocator().reserved() != before; ++step) {
+      before = step > 0 ? memory_.allocator().reserved() : -1;
       if (step > 0) memory_.allocator().reset_peaks();
       passes();
       if (step == 0) moments();
@@ -103,8 +105,8 @@ class Steps {
       kept.recompute = Recompute::kNone;
       t.recomputed = saved_tensors(m_, kept, moe);
     }
-    for (double& bytes : t.saved) bytes *= tokens_;
-    for (double& bytes : t.recomputed) bytes *= tokens_;
+    for (SavedTensor& tensor : t.saved) tensor.bytes *= tokens_;
+    for (SavedTensor& tensor : t.recomputed) tensor.bytes *= tokens_;
     t.weights = weights_of_layer(m_, plan_, moe);
     t.stream = tokens_ * 2 * d(m_.hidden) / (plan_.sequence_parallel ? d(plan_.tp) : 1);
     t.wide_norms = plan_.composes_layers() && m_.gated;
@@ -150,7 +152,7 @@ class Steps {
   // A pass of a chunk over a micro-batch: what its layers hold.
   struct Unit {
     std::size_t chunk = 0;
-    std::vector<Handle> inputs;                // of the embedding
+    std::vector<Handle> inputs;               // of the embedding
     std::vector<std::vector<Handle>> layers;  // what each keeps
   };
 
@@ -171,45 +173,55 @@ class Steps {
   void forward(Unit& unit) {
     const Chunk& chunk = chunks_[unit.chunk];
     if (stage_ == 0 && unit.chunk == 0) unit.inputs.push_back(memory_.take(kinds_[0].stream));
+    Handle out = -1;
     gather(chunk, 0);
     for (std::int64_t l = 0; l < chunk.layers; ++l) {
       gather(chunk, l + 1);
-      unit.layers.push_back(forward(chunk, l));
+      unit.layers.push_back(forward(chunk, l, out));
       release_gathered();
     }
-    if (!gathered_.empty()) release_gathered();
+    memory_.drop(out);
     if (last() && unit.chunk + 1 == chunks_.size()) logits();
   }
 
   bool recomputes(const Chunk& chunk, std::int64_t layer) const {
-    return plan_.recompute != Recompute::kNone &&
-           d(layer) < std::round(plan_.recompute_share * d(chunk.layers));
+    return plan_.recompute != Recompute::kNone && d(layer) < std::round(plan_.recompute_share * d(chunk.layers));
   }
   const Tensors& kind(const Chunk& chunk, std::int64_t layer) const {
     return kinds_[m_.moe_layer(chunk.first + layer) ? 1 : 0];
   }
 
-  std::vector<Handle> forward(const Chunk& chunk, std::int64_t layer) {
+  // `out`: what the layer passes on; taken when the layer holds most, and kept by the next layer where that recomputes.
+  std::vector<Handle> forward(const Chunk& chunk, std::int64_t layer, Handle& out) {
     const Tensors& t = kind(chunk, layer);
     std::vector<Handle> kept;
     if (!t.recomputed.empty() && recomputes(chunk, layer)) {
-      for (const double bytes : t.saved) kept.push_back(memory_.take(bytes));
-      std::deque<Handle> window;  // what the pass makes is deleted two operations later
-      for (const double bytes : t.recomputed) {
-        window.push_back(memory_.take(bytes));
-        if (window.size() > 3) memory_.drop(window.front()), window.pop_front();
-      }
-      for (Handle& block : window) memory_.drop(block);
+      kept.push_back(out >= 0 ? std::exchange(out, -1) : memory_.take(t.stream));
+      pass(t.recomputed, t.stream, out);
       return kept;
     }
+    memory_.drop(out);
     make(t, t.recomputed.empty() ? t.saved : t.recomputed, kept);
     return kept;
   }
 
-  void make(const Tensors& t, const std::vector<double>& tensors, std::vector<Handle>& kept) {
-    for (const double bytes : tensors) {
+  // A pass that keeps nothing: modules delete what they hold when they return, the layer behind its end.
+  void pass(const std::vector<SavedTensor>& tensors, double stream, Handle& out) {
+    std::vector<Handle> of_layer, of_module;
+    int module = 0;
+    for (const SavedTensor& tensor : tensors) {
+      if (std::exchange(module, tensor.module) != tensor.module) memory_.drop(of_module);
+      (tensor.module == 0 ? of_layer : of_module).push_back(memory_.take(tensor.bytes));
+    }
+    memory_.drop(of_module);
+    out = memory_.take(stream);
+    memory_.drop(of_layer);
+  }
+
+  void make(const Tensors& t, const std::vector<SavedTensor>& tensors, std::vector<Handle>& kept) {
+    for (const SavedTensor& tensor : tensors) {
       if (t.wide_norms) memory_.pass(2 * t.stream);
-      kept.push_back(memory_.take(bytes));
+      kept.push_back(memory_.take(tensor.bytes));
     }
     memory_.pass(t.stream);
   }
@@ -217,6 +229,8 @@ class Steps {
   // Bytes per logit: the GEMM's result, its FP32 copy, the softmax's logarithm beside where it is not in place.
   void logits() {
     const double count = tokens_ * d(m_.vocab) / d(plan_.tp) * (1 + d(plan_.mtp));
+    // FSDP gathers the output layer, a unit of its own.
+    Handle output = sharded() && !ends_.empty() ? memory_.take(2 * ends_.back(), kGathers) : -1;
     Handle result = memory_.take(2 * count), wide = memory_.take(4 * count), softmax = -1;
     if (keeps_softmax()) {
       softmax = memory_.take(4 * count);
@@ -234,6 +248,8 @@ class Steps {
     memory_.pass(kinds_[0].stream);
     if (!ends_.empty()) gradient(ends_.back());
     memory_.drop(result);
+    memory_.drop(output);
+    if (sharded() && !ends_.empty()) scatter({ends_.back()});
   }
   bool keeps_softmax() const { return plan_.composes_layers() || plan_.framework == "torchtitan"; }
 
@@ -246,12 +262,14 @@ class Steps {
       gather(chunk, l - 1);
       backward(chunk, l, unit.layers[static_cast<std::size_t>(l)]);
       release_gathered();
-      scatter(kind(chunk, l));
+      scatter(kind(chunk, l).weights);
     }
-    if (!gathered_.empty()) release_gathered();
     memory_.drop(flows);
     memory_.drop(unit.inputs);
-    if (stage_ == 0 && unit.chunk == 0 && (ends_.size() > 1 || !last())) gradient(ends_.front());
+    if (stage_ == 0 && unit.chunk == 0 && (ends_.size() > 1 || !last())) {
+      gradient(ends_.front());
+      scatter({ends_.front()});
+    }
     if (unit.chunk == 0) fresh_ = false;
     memory_.drop(scattered_);
     held.pop_front();
@@ -264,11 +282,11 @@ class Steps {
     std::vector<Handle> made;
     if (again) make(t, t.recomputed, made);
     std::vector<Handle>& blocks = again ? made : kept;
-    const std::vector<double>& bytes = t.recomputed.empty() ? t.saved : t.recomputed;
+    const std::vector<SavedTensor>& tensors = t.recomputed.empty() ? t.saved : t.recomputed;
     Handle gradient_of_next = -1;
     std::size_t weight = t.weights.size();
     for (std::size_t i = blocks.size(); i-- > 0;) {
-      Handle own = memory_.take(bytes[i]);
+      Handle own = memory_.take(tensors[i].bytes);
       memory_.drop(gradient_of_next);
       gradient_of_next = own;
       memory_.drop(blocks[i]);
@@ -287,11 +305,7 @@ class Steps {
       unsharded_.push_back(memory_.take(2 * weight));
       return;
     }
-    const double bytes = parts_.gradients * weight / total_;
-    if (fresh_)
-      gradients_.push_back(memory_.take(bytes));
-    else
-      memory_.pass(bytes);
+    keep_gradient(weight, 0);
   }
 
   // FSDP: weights of the layer and the one ahead; gradients of a layer, one more copy to send, and the rank's own.
@@ -306,19 +320,21 @@ class Steps {
     memory_.drop(gathered_.front());
     gathered_.pop_front();
   }
-  void scatter(const Tensors& t) {
+  void scatter(const std::vector<double>& weights) {
     if (!sharded()) return;
     memory_.drop(scattered_);
-    double weights = 0;
-    for (const double w : t.weights) weights += w;
-    scattered_.push_back(memory_.take(plan_.gradient_bytes * weights, kScatters));
+    const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+    scattered_.push_back(memory_.take(plan_.gradient_bytes * all, kScatters));
     memory_.drop(unsharded_);
-    for (const double w : t.weights) {
-      if (fresh_)
-        gradients_.push_back(memory_.take(parts_.gradients * w / total_, kScatters));
-      else
-        memory_.pass(parts_.gradients * w / total_);
-    }
+    for (const double weight : weights) keep_gradient(weight, kScatters);
+  }
+
+  void keep_gradient(double weight, int stream) {
+    const double bytes = parts_.gradients * weight / total_;
+    if (fresh_)
+      gradients_.push_back(memory_.take(bytes, stream));
+    else
+      memory_.pass(bytes);
   }
 
   const Model& m_;

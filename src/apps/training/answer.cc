@@ -103,9 +103,9 @@ Result<Words> parse_words(std::string_view text) {
       return bad_input("'{}' in {}: KEY=VALUE is expected", shown(option), shown(text));
     const std::string_view key = option.substr(0, equals), value = option.substr(equals + 1);
     static constexpr std::pair<std::string_view, std::string Words::*> kTexts[] = {
-        {"recompute", &Words::recompute}, {"schedule", &Words::schedule}, {"precision", &Words::precision},
-        {"compress", &Words::compress},   {"layout", &Words::layout},     {"freeze", &Words::freeze},
-        {"optimizer", &Words::optimizer}, {"cp-by", &Words::cp_by},       {"dispatcher", &Words::dispatcher},
+        {"recompute", &Words::recompute}, {"schedule", &Words::schedule},  {"precision", &Words::precision},
+        {"compress", &Words::compress},   {"layout", &Words::layout},      {"freeze", &Words::freeze},
+        {"optimizer", &Words::optimizer}, {"cp-by", &Words::cp_by},        {"dispatcher", &Words::dispatcher},
         {"software", &Words::software},   {"allocator", &Words::allocator}};
     const auto text_key = std::ranges::find(kTexts, key, [](const auto& t) { return t.first; });
     if (text_key != std::end(kTexts)) {

@@ -171,7 +171,9 @@ Result<Card> load_card(std::string_view part_name, std::string_view precision, c
   }
   card.memory_share = common["memory_share"].value("value", 0.0);
   card.launch = common["launch"].value("value", 0.0) * 1e-6;
+  card.reserved = common["reserved"].value("value", 0.0) * kGiB;
   card.context = common["context"].value("value", 0.0) * kGiB;
+  card.context_before_2023 = common["context_before_2023"].value("value", 0.0) * kGiB;
   card.connection = common["connection"].value("value", 0.0) * kGiB / 1024;
   return card;
 }

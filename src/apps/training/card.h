@@ -25,7 +25,9 @@ struct Card {
   double attention_before_2024 = 1;  // of these rates, that kernels of software of 2023 reach (FlashAttention-2)
   double memory_share = 0;           // share of the bandwidth that memory-bound kernels reach
   double launch = 0;                 // s between two kernels
-  double context = 0;                // bytes of CUDA's context with its kernels
+  double reserved = 0;               // bytes outside of the allocator, of a job whose communicators are not counted
+  double context = 0;                // bytes of CUDA's context with the kernels that are loaded …
+  double context_before_2023 = 0;    // … at once, before CUDA 11.7 loaded them when they are needed
   double connection = 0;             // bytes of a communicator's connection to a peer, per channel
   // What a framework makes of these kernels (software.h): the share of their rate that layers with and without experts
   // reach, and the seconds that the host takes to launch such a layer's forward pass; backward passes take twice.

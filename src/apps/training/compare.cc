@@ -85,7 +85,8 @@ Status predict(const StepTable& table, const StepLine& line, StepMachines& machi
   row.level = row.moe ? card.level_experts : card.level;
   row.levelled = step.parts.compute() * step.seconds / (step.seconds - step.parts.bubble);
   row.memory_judged = row.out_of_memory || row.memory > 0 || row.measured > 0;
-  row.memory_predicted = step.peak.total() / kGiB;
+  WEFT_TRY(const MemoryOf counted, memory_of(table, line, row.plan));
+  row.memory_predicted = bytes_of(step.peak, counted) / kGiB;
   return {};
 }
 

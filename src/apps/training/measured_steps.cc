@@ -256,6 +256,13 @@ std::int64_t sharding_of(std::string_view text, const Plan& plan) {
 
 }  // namespace
 
+Result<MemoryOf> memory_of(const StepTable& table, const StepLine& line, const Plan& plan) {
+  const std::string own = table.text(line, "mem_of");
+  const auto of = parse_memory_of(own.empty() ? published_memory(plan.framework) : own);
+  if (!of) return bad_input("{}:{}: {}", table.file(), line.number, of.error().message);
+  return *of;
+}
+
 Result<Plan> plan_of(const StepTable& table, const StepLine& line, std::int64_t gpus) {
   Plan p;
   WEFT_TRY(const Release release, release_of(table, line));

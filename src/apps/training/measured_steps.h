@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/training/memory.h"
 #include "apps/training/plan.h"
 #include "apps/training/traffic.h"
 #include "plan/cost/machine_view.h"
@@ -39,6 +40,8 @@ class StepTable {
 
 // Errors: sizes are missing, or cannot be right where they stand.
 Result<Model> model_of(const StepTable& table, const StepLine& line);
+// What the row's mem_gib counts: its column mem_of, or what its framework publishes.
+Result<MemoryOf> memory_of(const StepTable& table, const StepLine& line, const Plan& plan);
 Result<Plan> plan_of(const StepTable& table, const StepLine& line, std::int64_t gpus);
 
 // Machines by preset and nodes; what their collectives take is kept for all lines.

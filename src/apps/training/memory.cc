@@ -6,12 +6,12 @@
 #include "apps/training/allocations.h"
 #include "apps/training/outside.h"
 #include "apps/training/tensors.h"
+#include "base/text.h"
 
 namespace weft::training {
 namespace {
 
 double d(std::int64_t n) { return static_cast<double>(n); }
-
 
 // `trained`: only what has gradients.
 StageParameters count(const Model& m, const Plan& plan, std::int64_t stage, bool trained) {
@@ -125,6 +125,19 @@ StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, 
   memory.outside = outside_of_allocator(plan, card);
   allocate(m, plan, card, stage, memory);
   return memory;
+}
+
+Result<MemoryOf> parse_memory_of(std::string_view text) {
+  if (text == "allocated") return MemoryOf::kAllocated;
+  if (text == "reserved") return MemoryOf::kReserved;
+  if (text == "device") return MemoryOf::kDevice;
+  return bad_input("mem_of '{}' is none of allocated, reserved, device", shown(text));
+}
+
+double bytes_of(const StageMemory& memory, MemoryOf of) {
+  return of == MemoryOf::kAllocated  ? memory.allocated()
+         : of == MemoryOf::kReserved ? memory.reserved()
+                                     : memory.total();
 }
 
 Fit fit(const StageMemory& memory, const Card& card) {

@@ -18,6 +18,12 @@ struct StageMemory {
   double total() const { return reserved() + outside; }
 };
 
+// What a published figure counts: torch.cuda.max_memory_allocated, max_memory_reserved, or the device as nvidia-smi
+// shows it.
+enum class MemoryOf : std::uint8_t { kAllocated, kReserved, kDevice };
+Result<MemoryOf> parse_memory_of(std::string_view text);  // "allocated", "reserved", "device"
+double bytes_of(const StageMemory& memory, MemoryOf of);
+
 // Parameters on a GPU of the stage: of layers without experts, embedding and output; of experts.
 struct StageParameters {
   double dense = 0, expert = 0;

@@ -5,9 +5,9 @@
 namespace weft::training {
 namespace {
 
-constexpr double kRingChannels = 16;     // as NCCL chooses on NVLink and on a node with eight NICs
-constexpr double kPairChannels = 32;     // of send and receive to a peer of the node
-constexpr double kNetworkChannels = 2;   // to a peer elsewhere (NCCL_NCHANNELS_PER_NET_PEER)
+constexpr double kRingChannels = 16;    // as NCCL chooses on NVLink and on a node with eight NICs
+constexpr double kPairChannels = 32;    // of send and receive to a peer of the node
+constexpr double kNetworkChannels = 2;  // to a peer elsewhere (NCCL_NCHANNELS_PER_NET_PEER)
 constexpr std::int64_t kNode = 8;
 
 }  // namespace
@@ -24,7 +24,7 @@ double outside_of_allocator(const Plan& plan, const Card& card) {
     const std::int64_t near = std::min(plan.ep, kNode) - 1;
     connections += static_cast<double>(near) * kPairChannels;
   }
-  return card.context + connections * card.connection;
+  return (plan.software < 2023 ? card.context_before_2023 : card.context) + connections * card.connection;
 }
 
 }  // namespace weft::training

@@ -85,10 +85,10 @@ struct Plan {
   // Software generation: the year of the training framework. Before 2023 attention writes its scores to memory; in 2023
   // it is FlashAttention-2, and tensor parallelism does not overlap, as in PyTorch's own kernels until today.
   int software = 2025;
-  int month = 0;               // of that year; 0: not known
-  std::string framework = "";  // a key of data/training/software.json; empty: not known
+  int month = 0;                     // of that year; 0: not known
+  std::string framework = "";        // a key of data/training/software.json; empty: not known
   bool expandable_segments = false;  // PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
-  bool async_tensor = true;    // tensor parallelism overlaps where the framework's generation can
+  bool async_tensor = true;          // tensor parallelism overlaps where the framework's generation can
 
   std::int64_t ranks() const { return tp * pp * cp * dp; }
   std::int64_t replicas() const { return dp * cp; }  // of dense weights

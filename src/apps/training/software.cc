@@ -101,6 +101,12 @@ std::string name(const Release& release) {
   return text;
 }
 
+std::string published_memory(std::string_view framework) {
+  for (const json& f : software().value("frameworks", json::array()))
+    if (f.value("name", "") == framework) return f.value("memory", "reserved");
+  return "reserved";
+}
+
 std::string framework_of(std::string_view source) {
   for (const json& f : software().value("frameworks", json::array()))
     for (const json& mark : f.value("marks", json::array()))

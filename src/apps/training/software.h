@@ -22,6 +22,8 @@ Result<Release> parse_release(std::string_view text);
 std::string name(const Release& release);
 // The framework whose marks a source's text has ("NVIDIA/dgxc-benchmarking@…"), or none.
 std::string framework_of(std::string_view source);
+// What memory in its published tables counts: "reserved" unless the framework's entry says something else.
+std::string published_memory(std::string_view framework);
 
 // What a release makes of kernels' rates on a chip: a level. Empty and 0: of all.
 struct LevelKey {

@@ -15,9 +15,9 @@ class Saved {
 
   // 34 s b h + 5 a s² b of arXiv 2205.05198 where the layer is GPT's and dropout is used; fused attention keeps no
   // scores and newer models have no dropout.
-  std::vector<double> layer(bool moe) {
+  std::vector<SavedTensor> layer(bool moe) {
     const double h = d(m_.hidden);
-    if (plan_.recompute == Recompute::kFull) return {2 * h / spread()};
+    if (plan_.recompute == Recompute::kFull) return {{2 * h / spread()}};
     if (plan_.recompute == Recompute::kSelective && plan_.framework == "torchtitan" && !moe) return every_second_gemm();
     norm();
     attention();
@@ -33,7 +33,7 @@ class Saved {
       const bool half = plan_.recompute == Recompute::kSelective && !dropout();
       mlp(d(m_.ffn), (half ? 0.5 : 1) / d(plan_.tp));
     }
-    return std::move(bytes_);
+    return std::move(tensors_);
   }
 
  private:
@@ -41,14 +41,19 @@ class Saved {
   bool eager() const { return plan_.composes_layers(); }
   double spread() const { return plan_.sequence_parallel ? d(plan_.tp) : 1; }
   void add(double bytes) {
-    if (bytes > 0) bytes_.push_back(bytes);
+    if (bytes > 0) tensors_.push_back({bytes, module_});
   }
+  // What follows is the layer's own, or the next module's.
+  void in_layer() { module_ = 0; }
+  void in_module() { module_ = ++modules_; }
 
   // What enters a block and its GEMMs. RMSNorm by operations: the input in FP32, what it becomes before the weight,
   // and after it; LayerNorm is one kernel.
   void norm() {
     const double h = d(m_.hidden) * m_.blocks / spread();
+    in_module();
     if (eager() && m_.gated) add(4 * h);
+    in_layer();
     add(2 * h);
     add(2 * h);
     if (eager() && m_.composed_gelu) add(h);
@@ -56,18 +61,20 @@ class Saved {
 
   // PyTorch's selective checkpointing keeps the layer's input, attention's result, and the output of every second GEMM
   // (torchtitan, _apply_ac_to_transformer_block).
-  std::vector<double> every_second_gemm() {
+  std::vector<SavedTensor> every_second_gemm() {
     const double h = d(m_.hidden), tp = d(plan_.tp);
     add(2 * h / spread());
-    for (const double width : {d(m_.query_width()), 2.0 * d(m_.kv_width()), 2.0 * d(m_.value_width()), h}) add(width / tp);
+    for (const double width : {d(m_.query_width()), 2.0 * d(m_.kv_width()), 2.0 * d(m_.value_width()), h})
+      add(width / tp);
     for (int i = 0; i < (m_.gated ? 2 : 1); ++i) add(d(m_.ffn) / tp);
     add(h / tp);
-    return std::move(bytes_);
+    return std::move(tensors_);
   }
 
   void attention() {
     const double q = d(m_.query_width()), kv = m_.mla() ? q + d(m_.value_width()) : 2.0 * d(m_.kv_width());
     const double share = m_.projection_share() / d(plan_.tp);
+    in_module();
     if (eager() && m_.head_norms) add(6 * (q + d(m_.kv_width())) * share);
     add(2 * q * share);
     add(kv * share);
@@ -76,25 +83,32 @@ class Saved {
     if (dropout() && plan_.recompute == Recompute::kNone)
       for (const double bytes : {2.0, 1.0, 2.0}) add(bytes * d(m_.heads) * d(plan_.seq) / d(plan_.tp));
     add(2 * d(m_.value_width()) * share);
+    in_layer();
   }
 
   // Kernels of their own keep what fused ones compute again: SiLU's result; of GPT-2's GELU half its input, tanh and
   // the sum that it multiplies with.
   void mlp(double width, double times) {
     const int tensors = m_.gated ? (eager() ? 4 : 3) : (eager() && m_.composed_gelu ? 5 : 2);
+    in_module();
     for (int i = 0; i < tensors; ++i) add(2 * width * times);
+    in_layer();
   }
 
   const Model& m_;
   const Plan& plan_;
-  std::vector<double> bytes_;
+  std::vector<SavedTensor> tensors_;
+  int module_ = 0, modules_ = 0;
 };
 
-double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+double sum(const std::vector<SavedTensor>& tensors) {
+  return std::accumulate(tensors.begin(), tensors.end(), 0.0,
+                         [](double s, const SavedTensor& t) { return s + t.bytes; });
+}
 
 }  // namespace
 
-std::vector<double> saved_tensors(const Model& model, const Plan& plan, bool moe) {
+std::vector<SavedTensor> saved_tensors(const Model& model, const Plan& plan, bool moe) {
   return Saved(model, plan).layer(moe);
 }
 

@@ -8,8 +8,15 @@ namespace weft::training {
 
 // Tensors of one layer on one GPU, in the order in which its forward pass makes or reads them.
 
-// Bytes per token that the layer keeps for its backward pass with the plan's recomputation. `moe`: it has experts.
-std::vector<double> saved_tensors(const Model& model, const Plan& plan, bool moe);
+// A tensor that the layer keeps for its backward pass.
+struct SavedTensor {
+  double bytes = 0;  // per token
+  // The module that makes it, 0: the layer itself. What a module holds is deleted when the module returns, where
+  // nothing is kept.
+  int module = 0;
+};
+// With the plan's recomputation. `moe`: the layer has experts.
+std::vector<SavedTensor> saved_tensors(const Model& model, const Plan& plan, bool moe);
 // Their sum; where recomputation holds for a share of the layers, that of the mean layer.
 double activation_bytes(const Model& model, const Plan& plan, bool moe);
 // Numbers in each weight. The local experts' first and second matrices are one weight each.

@@ -65,8 +65,8 @@ std::optional<CachingAllocator::Handle> CachingAllocator::cached(bool small, std
   auto it = free.lower_bound(Key{stream, size, 0, 0});
   if (it == free.end() || it->stream != stream) return std::nullopt;
   if (settings_.expandable)
-    for (auto next = std::next(it); next != free.end() && next->stream == stream &&
-                                    expandable_size(next->handle) < expandable_size(it->handle);
+    for (auto next = std::next(it);
+         next != free.end() && next->stream == stream && expandable_size(next->handle) < expandable_size(it->handle);
          ++next)
       it = next;
   const bool oversize = size >= settings_.max_split;
@@ -125,12 +125,8 @@ CachingAllocator::Handle CachingAllocator::expandable_block(bool small, std::int
   const std::int64_t page = page_bytes(small);
   const std::int64_t bytes = up(std::max(size, settings_.capacity + settings_.capacity / 8), page);
   next_address_ = up(next_address_, page);
-  const Handle block = made({.address = next_address_,
-                             .size = bytes,
-                             .stream = stream,
-                             .small = small,
-                             .mapped = false,
-                             .expandable = true});
+  const Handle block = made(
+      {.address = next_address_, .size = bytes, .stream = stream, .small = small, .mapped = false, .expandable = true});
   next_address_ += bytes;
   unmapped.insert(key(block));
   return block;

@@ -10,18 +10,18 @@
 namespace weft::training {
 
 // The sizes that c10/cuda/CUDACachingAllocator.cpp of PyTorch 1.13 to 2.9 rounds and splits by, in bytes.
-inline constexpr std::int64_t kMinBlock = 512;             // sizes of blocks are multiples of it
-inline constexpr std::int64_t kSmallSize = 1 << 20;        // the largest request of the small pool
-inline constexpr std::int64_t kSmallBuffer = 2 << 20;      // a segment, or page, of the small pool
-inline constexpr std::int64_t kLargeBuffer = 20 << 20;     // a segment of requests below kMinLargeAlloc; a large page
-inline constexpr std::int64_t kMinLargeAlloc = 10 << 20;   // from here on a request has a segment of its own …
-inline constexpr std::int64_t kRoundLarge = 2 << 20;       // … rounded up to this
+inline constexpr std::int64_t kMinBlock = 512;            // sizes of blocks are multiples of it
+inline constexpr std::int64_t kSmallSize = 1 << 20;       // the largest request of the small pool
+inline constexpr std::int64_t kSmallBuffer = 2 << 20;     // a segment, or page, of the small pool
+inline constexpr std::int64_t kLargeBuffer = 20 << 20;    // a segment of requests below kMinLargeAlloc; a large page
+inline constexpr std::int64_t kMinLargeAlloc = 10 << 20;  // from here on a request has a segment of its own …
+inline constexpr std::int64_t kRoundLarge = 2 << 20;      // … rounded up to this
 
 // What PYTORCH_CUDA_ALLOC_CONF sets and the device lends. A value.
 struct AllocatorSettings {
-  bool expandable = false;                                          // expandable_segments:True
+  bool expandable = false;                                            // expandable_segments:True
   std::int64_t max_split = std::numeric_limits<std::int64_t>::max();  // bytes of max_split_size_mb
-  std::int64_t capacity = std::int64_t{1} << 50;                    // bytes that segments may take together
+  std::int64_t capacity = std::int64_t{1} << 50;                      // bytes that segments may take together
 };
 
 // PyTorch's caching allocator without the memory: which block serves a request, what is split and merged, and when the
