@@ -98,8 +98,7 @@ StageMemory tensors_of_stage(const Model& m, const Plan& plan, std::int64_t stag
   return memory;
 }
 
-// What the allocator makes of them: needs of a moment, and segments that it holds beyond. Tensors that are not there
-// at the same time, such as gradients that the backward pass makes in place of activations, are counted once.
+// What the allocator makes of them: needs of a moment, and segments that it holds beyond.
 void allocate(const Model& m, const Plan& plan, const Card& card, std::int64_t stage, StageMemory& memory) {
   AllocatorSettings settings{.expandable = plan.expandable_segments};
   const auto run = [&] { return allocate_steps(m, plan, stage, memory, held_passes(plan, stage), settings); };
@@ -112,7 +111,10 @@ void allocate(const Model& m, const Plan& plan, const Card& card, std::int64_t s
   memory.retries = held.retries;
   memory.fragmentation = held.reserved - held.requested;
   memory.temporary = held.requested - memory.tensors();
-  for (double* part : {&memory.gradients, &memory.activations}) {
+  // Gradients that the backward pass makes are not there at the peak; of other plans the layer that is computed again
+  // is gone when the logits come.
+  const bool made = plan.gathers_per_pass() || plan.transformers();
+  for (double* part : {made ? &memory.gradients : &memory.activations, &memory.activations, &memory.logits}) {
     const double less = std::clamp(-memory.temporary, 0.0, *part);
     *part -= less, memory.temporary += less;
   }
