@@ -223,8 +223,8 @@ TEST(Fit, WhatTrainsAndWhatWouldMakeItTrain) {
   EXPECT_TRUE(report["fits"]);
   EXPECT_FALSE(report["tightly"]);
   double sum = 0;
-  for (const char* part : {"parameters", "gradients", "optimizer", "activations", "logits", "temporary",
-                           "fragmentation", "outside"})
+  for (const char* part :
+       {"parameters", "gradients", "optimizer", "activations", "logits", "temporary", "fragmentation", "outside"})
     sum += report[std::string(part) + "_bytes"].get<double>();
   EXPECT_LT(sum, report["capacity_bytes"].get<double>() / 1.15);  // the margin of what fits for certain
   // The rate is that of the same plan by weft train: 8 sequences for each GPU.

@@ -15,8 +15,8 @@ using Handle = CachingAllocator::Handle;
 
 double d(std::int64_t n) { return static_cast<double>(n); }
 
-constexpr int kSteps = 3;                   // until segments stop growing
-constexpr std::int64_t kMoreUnits = 2;      // passes behind the first that are followed, of those that are all alike
+constexpr int kSteps = 2;                   // until segments stop growing
+constexpr std::int64_t kMoreUnits = 1;      // passes behind the first that are followed, of those that are all alike
 constexpr int kGathers = 1, kScatters = 2;  // FSDP's streams
 
 // The allocator, which remembers that a request failed.

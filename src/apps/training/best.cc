@@ -125,14 +125,14 @@ Result<Plans> best_plans(const Model& model, const Plan& base, const Card& card,
     if (progress) progress(result, static_cast<std::int64_t>(plans.size()));
     ++result.tried;
     Ranked ranked{plan, {}, ""};
-    ranked.step.peak = peak_memory(model, plan, card);
+    ranked.step.peak = peak_memory(model, plan, card, true);
     if (!fits(ranked.step.peak, card)) {
       ranked.reason = fmt::format("needs {:.0f} of {:.0f} GiB", ranked.step.peak.total() / 1073741824.0,
                                   card.memory / 1073741824.0);
       result.refused.push_back(std::move(ranked));
       continue;
     }
-    auto step = simulate_step(model, plan, card, traffic);
+    auto step = simulate_step(model, plan, card, traffic, {}, ranked.step.peak);
     if (!step) return tl::make_unexpected(step.error());
     ranked.step = std::move(*step);
     ranked.step.pipeline.pieces.clear();

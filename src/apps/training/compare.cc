@@ -25,7 +25,7 @@ void choose_recompute(const StepTable& table, const StepLine& line, const Model&
   if (!row.recompute.empty()) return;
   const auto fits = [&](Recompute recompute, double share) {
     row.plan.recompute = recompute, row.plan.recompute_share = share;
-    return fit(peak_memory(model, row.plan, card), card) != Fit::kNo;
+    return training::fits(peak_memory(model, row.plan, card, true), card);
   };
   bool found = fits(Recompute::kNone, 1) || fits(Recompute::kSelective, 1);
   for (int tenths = 1; tenths <= 10 && !found; ++tenths) found = fits(Recompute::kFull, tenths / 10.0);

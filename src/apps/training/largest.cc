@@ -12,7 +12,7 @@ std::int64_t search(std::int64_t unit, std::int64_t most, Fit wanted, const Mode
   std::int64_t low = 0, high = most / unit;
   while (low < high) {
     const std::int64_t middle = (low + high + 1) / 2;
-    if (fit(peak_memory(model, with(middle * unit), card), card) <= wanted)
+    if (fit(peak_memory(model, with(middle * unit), card, true), card) <= wanted)
       low = middle;
     else
       high = middle - 1;

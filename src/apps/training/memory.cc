@@ -150,12 +150,14 @@ Fit fit(const StageMemory& memory, const Card& card) {
 
 std::string_view name(Fit fit) { return fit == Fit::kCertain ? "certain" : fit == Fit::kTight ? "tight" : "no"; }
 
-StageMemory peak_memory(const Model& model, const Plan& plan, const Card& card) {
+StageMemory peak_memory(const Model& model, const Plan& plan, const Card& card, bool to_judge) {
   std::int64_t most = 0;
-  double tensors = 0;
+  StageMemory memory;
   for (std::int64_t s = 0; s < plan.pp; ++s)
-    if (const double bytes = tensors_of_stage(model, plan, s).tensors(); bytes > tensors) most = s, tensors = bytes;
-  return memory_of_stage(model, plan, card, most);
+    if (const StageMemory of = tensors_of_stage(model, plan, s); of.tensors() > memory.tensors()) most = s, memory = of;
+  memory.outside = outside_of_allocator(plan, card);
+  const double least = memory.parameters + memory.optimizer + memory.outside;
+  return to_judge && least > card.memory * (1 + kMemoryMargin) ? memory : memory_of_stage(model, plan, card, most);
 }
 
 std::string what_would_fit(const Model& model, const Plan& plan, const Card& card) {
@@ -170,7 +172,7 @@ std::string what_would_fit(const Model& model, const Plan& plan, const Card& car
       {"--zero 3", [](Plan& p) { return p.pp == 1 && std::exchange(p.zero, 3) < 3; }},
   };
   const auto serves = [&](const Plan& p) {
-    return check_plan(model, p).has_value() && fits(peak_memory(model, p, card), card);
+    return check_plan(model, p).has_value() && fits(peak_memory(model, p, card, true), card);
   };
   for (const auto& [words, change] : changes)
     if (Plan p = plan; change(p) && serves(p)) return words;

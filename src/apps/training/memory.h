@@ -33,8 +33,9 @@ StageParameters parameters_of_stage(const Model& model, const Plan& plan, std::i
 StageParameters trained_of_stage(const Model& model, const Plan& plan, std::int64_t stage);
 
 StageMemory memory_of_stage(const Model& model, const Plan& plan, const Card& card, std::int64_t stage);
-// The stage that needs most.
-StageMemory peak_memory(const Model& model, const Plan& plan, const Card& card);
+// The stage whose tensors need most. `to_judge`: what the allocator adds is left out where weights and the optimizer's
+// state alone do not fit.
+StageMemory peak_memory(const Model& model, const Plan& plan, const Card& card, bool to_judge = false);
 // Memory of published steps lies within kMemoryMargin of the model's: what needs less than the rest fits for certain,
 // what needs more than as much above the capacity does not.
 enum class Fit : std::uint8_t { kCertain, kTight, kNo };

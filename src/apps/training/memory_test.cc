@@ -36,14 +36,22 @@ TEST(Memory, ReservedBeyondAllocatedIsAsMeasuredOnAnH200) {
           "t.csv",
           "id,model,layers,hidden,heads,kv_heads,ffn,vocab,tied,seq,gbs,mbs,gpus,gpu,precision,gradient_bytes,"
           "optimizer_bytes,tp,pp,dp,recompute,overlap,step_s,software,allocated,reserved\n"
-          "G3,gpt2-xl,48,1600,25,25,6400,50257,1,1024,8,8,1,H200,bf16,2,4,1,1,1,none,eager,1,transformers 2026.10,47.600,50.371\n"
-          "G5,llama-3.2-1b,16,2048,32,8,8192,128256,1,8192,2,2,1,H200,bf16,2,4,1,1,1,none,eager,1,transformers 2026.10,57.239,64.783\n"
-          "G8,llama-3.2-3b,28,3072,24,8,8192,128256,1,4096,2,2,1,H200,bf16,2,4,1,1,1,none,eager,1,transformers 2026.10,57.971,61.996\n"
-          "G9,llama-3.2-3b,28,3072,24,8,8192,128256,1,4096,8,8,1,H200,bf16,2,4,1,1,1,full,eager,1,transformers 2026.10,70.988,85.836\n"
-          "G10,llama-3.1-8b,32,4096,32,8,14336,128256,0,4096,1,1,1,H200,bf16,2,4,1,1,1,none,eager,1,transformers 2026.10,75.451,76.840\n"
-          "G13,qwen2.5-7b,28,3584,28,4,18944,152064,0,4096,4,4,1,H200,bf16,2,4,1,1,1,full,eager,1,transformers 2026.10,74.021,89.572\n"
-          "G102,qwen3-1.7b,28,2048,16,8,6144,151936,1,2048,4,4,1,H200,bf16,2,4,1,1,1,none,eager,1,transformers 2026.10,47.813,48.559\n"
-          "G103,qwen3-1.7b,28,2048,16,8,6144,151936,1,8192,4,4,1,H200,bf16,2,4,1,1,1,full,eager,1,transformers 2026.10,69.324,73.779\n")
+          "G3,gpt2-xl,48,1600,25,25,6400,50257,1,1024,8,8,1,H200,bf16,2,4,1,1,1,none,eager,1,transformers "
+          "2026.10,47.600,50.371\n"
+          "G5,llama-3.2-1b,16,2048,32,8,8192,128256,1,8192,2,2,1,H200,bf16,2,4,1,1,1,none,eager,1,transformers "
+          "2026.10,57.239,64.783\n"
+          "G8,llama-3.2-3b,28,3072,24,8,8192,128256,1,4096,2,2,1,H200,bf16,2,4,1,1,1,none,eager,1,transformers "
+          "2026.10,57.971,61.996\n"
+          "G9,llama-3.2-3b,28,3072,24,8,8192,128256,1,4096,8,8,1,H200,bf16,2,4,1,1,1,full,eager,1,transformers "
+          "2026.10,70.988,85.836\n"
+          "G10,llama-3.1-8b,32,4096,32,8,14336,128256,0,4096,1,1,1,H200,bf16,2,4,1,1,1,none,eager,1,transformers "
+          "2026.10,75.451,76.840\n"
+          "G13,qwen2.5-7b,28,3584,28,4,18944,152064,0,4096,4,4,1,H200,bf16,2,4,1,1,1,full,eager,1,transformers "
+          "2026.10,74.021,89.572\n"
+          "G102,qwen3-1.7b,28,2048,16,8,6144,151936,1,2048,4,4,1,H200,bf16,2,4,1,1,1,none,eager,1,transformers "
+          "2026.10,47.813,48.559\n"
+          "G103,qwen3-1.7b,28,2048,16,8,6144,151936,1,8192,4,4,1,H200,bf16,2,4,1,1,1,full,eager,1,transformers "
+          "2026.10,69.324,73.779\n")
           .value();
   const Card h200 = load_card("H200-SXM5", "bf16").value();
   for (const StepLine& line : table.lines()) {
@@ -82,8 +90,8 @@ TEST(Memory, PartsOfRandomPlansAreNeverNegativeAndSumToWhatIsReservedAndOutside)
     for (std::int64_t stage = 0; stage < p.pp; stage += std::max<std::int64_t>(1, p.pp - 1)) {
       const StageMemory s = memory_of_stage(m, p, h100(), stage);
       double all = 0;
-      for (const double part : {s.parameters, s.gradients, s.optimizer, s.activations, s.logits, s.temporary,
-                                s.fragmentation, s.outside}) {
+      for (const double part :
+           {s.parameters, s.gradients, s.optimizer, s.activations, s.logits, s.temporary, s.fragmentation, s.outside}) {
         EXPECT_GE(part, -1024.0) << m.name << ": " << describe(p);
         all += part;
       }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "apps/training/layout.h"
 #include "base/counted.h"
@@ -111,15 +112,19 @@ class Builder {
     }
   }
 
-  Result<Step> step() {
+  Result<Step> step(const std::optional<StageMemory>& peak) {
     WEFT_CHECK(times());
     WEFT_CHECK(chunks());
     WEFT_CHECK(data());
     Step step;
     step.pipeline = run(pipeline_);
     finish(step);
-    for (std::int64_t s = 0; s < plan_.pp; ++s) step.stages.push_back(memory_of_stage(m_, plan_, card_, s));
-    step.peak = *std::ranges::max_element(step.stages, {}, &StageMemory::total);
+    if (peak) {
+      step.peak = *peak;
+    } else {
+      for (std::int64_t s = 0; s < plan_.pp; ++s) step.stages.push_back(memory_of_stage(m_, plan_, card_, s));
+      step.peak = *std::ranges::max_element(step.stages, {}, &StageMemory::total);
+    }
     step.fits = fits(step.peak, card_);
     return step;
   }
@@ -386,11 +391,11 @@ std::string Step::limit() const {
 }
 
 Result<Step> simulate_step(const Model& model, const Plan& plan, const Card& card, Traffic& traffic,
-                           const std::vector<double>& slow_rank) {
+                           const std::vector<double>& slow_rank, const std::optional<StageMemory>& peak) {
   if (plan.ranks() > traffic.gpus())
     return bad_input("the plan needs {} (tp {} x pp {} x cp {} x dp {}), the machine has {}",
                      counted(plan.ranks(), "GPU"), plan.tp, plan.pp, plan.cp, plan.dp, traffic.gpus());
-  return Builder(model, plan, card, traffic, slow_rank).step();
+  return Builder(model, plan, card, traffic, slow_rank).step(peak);
 }
 
 }  // namespace weft::training

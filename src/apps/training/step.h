@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,8 @@ struct Step {
 // too few GPUs; those of Traffic.
 // `slow_rank`: by rank, how many times as long it computes than the others; the replica that has the slowest stages is
 // simulated. Empty: all alike.
+// `peak`: peak_memory, where it is known and that of the other stages is not asked for; `stages` is then empty.
 Result<Step> simulate_step(const Model& model, const Plan& plan, const Card& card, Traffic& traffic,
-                           const std::vector<double>& slow_rank = {});
+                           const std::vector<double>& slow_rank = {}, const std::optional<StageMemory>& peak = {});
 
 }  // namespace weft::training

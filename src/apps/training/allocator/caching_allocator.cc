@@ -61,7 +61,7 @@ void CachingAllocator::reset_peaks() {
 // The smallest free block of the stream that is large enough. Of blocks at the end of an expandable segment what they
 // can grow to counts as their size.
 std::optional<CachingAllocator::Handle> CachingAllocator::cached(bool small, std::int64_t size, int stream) {
-  std::set<Key>& free = pool(small).free;
+  Keys& free = pool(small).free;
   auto it = free.lower_bound(Key{stream, size, 0, 0});
   if (it == free.end() || it->stream != stream) return std::nullopt;
   if (settings_.expandable)
@@ -116,7 +116,7 @@ CachingAllocator::Handle CachingAllocator::expandable_block(bool small, std::int
     for (; bytes < size && available(h); h = at(h).next) bytes += at(h).size;
     return bytes >= size;
   };
-  std::set<Key>& unmapped = pool(small).unmapped;
+  Keys& unmapped = pool(small).unmapped;
   for (auto it = unmapped.lower_bound(Key{stream, 0, 0, 0}); it != unmapped.end() && it->stream == stream; ++it) {
     const Handle before = at(it->handle).previous, first = available(before) ? before : it->handle;
     if (has_room(first)) return first;

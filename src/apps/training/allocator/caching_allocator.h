@@ -1,10 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <limits>
 #include <optional>
-#include <set>
 #include <vector>
 
 namespace weft::training {
@@ -73,16 +73,30 @@ class CachingAllocator {
     Handle handle;
     auto operator<=>(const Key&) const = default;
   };
+  // In order. There are few at a time, so that a vector is faster than a tree.
+  class Keys {
+   public:
+    using Iterator = std::vector<Key>::const_iterator;
+    Iterator begin() const { return keys_.begin(); }
+    Iterator end() const { return keys_.end(); }
+    Iterator lower_bound(const Key& key) const { return std::lower_bound(keys_.begin(), keys_.end(), key); }
+    void insert(const Key& key) { keys_.insert(lower_bound(key), key); }
+    void erase(const Key& key) { keys_.erase(lower_bound(key)); }
+    void erase(Iterator at) { keys_.erase(at); }
+
+   private:
+    std::vector<Key> keys_;
+  };
   struct Pool {
-    std::set<Key> free;      // by stream, size, address
-    std::set<Key> unmapped;  // by stream, address (size 0)
+    Keys free;      // by stream, size, address
+    Keys unmapped;  // by stream, address (size 0)
   };
 
   Block& at(Handle h) { return blocks_[static_cast<std::size_t>(h)]; }
   const Block& at(Handle h) const { return blocks_[static_cast<std::size_t>(h)]; }
   Pool& pool(bool small) { return pools_[small ? 1 : 0]; }
   Key key(Handle h) const { return {at(h).stream, at(h).mapped ? at(h).size : 0, at(h).address, h}; }
-  std::set<Key>& set_of(Handle h) { return at(h).mapped ? pool(at(h).small).free : pool(at(h).small).unmapped; }
+  Keys& set_of(Handle h) { return at(h).mapped ? pool(at(h).small).free : pool(at(h).small).unmapped; }
 
   Handle made(const Block& block);
   void forget(Handle h);
