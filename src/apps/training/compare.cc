@@ -18,15 +18,27 @@ using nlohmann::json;
 
 bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
-// The row's recomputation; where it names none, the least that fits.
+// The row's recomputation; where it names none, the least that fits, with expandable segments if the row may have had
+// them and does not fit without.
 void choose_recompute(const StepTable& table, const StepLine& line, const Model& model, const Card& card,
                       Compared& row) {
   row.recompute = table.text(line, "recompute");
-  if (!row.recompute.empty()) return;
+  const bool either = table.text(line, "allocator").empty();
   const auto fits = [&](Recompute recompute, double share) {
     row.plan.recompute = recompute, row.plan.recompute_share = share;
-    return training::fits(peak_memory(model, row.plan, card, true), card);
+    for (const bool expandable : {row.plan.expandable_segments, row.plan.expandable_segments || either}) {
+      Plan plan = row.plan;
+      plan.expandable_segments = expandable;
+      if (!training::fits(peak_memory(model, plan, card, true), card)) continue;
+      row.plan.expandable_segments = expandable;
+      return true;
+    }
+    return false;
   };
+  if (!row.recompute.empty()) {
+    if (either) fits(row.plan.recompute, row.plan.recompute_share);
+    return;
+  }
   bool found = fits(Recompute::kNone, 1) || fits(Recompute::kSelective, 1);
   for (int tenths = 1; tenths <= 10 && !found; ++tenths) found = fits(Recompute::kFull, tenths / 10.0);
   row.recompute = "unknown";

@@ -103,10 +103,16 @@ void allocate(const Model& m, const Plan& plan, const Card& card, std::int64_t s
   AllocatorSettings settings{.expandable = plan.expandable_segments};
   const auto run = [&] { return allocate_steps(m, plan, stage, memory, held_passes(plan, stage), settings); };
   Held held = run();
-  const double room = card.memory - memory.outside;
-  if (held.reserved > room && held.requested <= room) {  // cached segments are given back, as far as that helps
-    settings.capacity = static_cast<std::int64_t>(room);
-    if (const Held tight = run(); !tight.out_of_memory) held = tight;
+  // A device that is full takes cached segments back. What it needs is the least capacity, of these, that suffices.
+  const double room = card.memory - memory.outside, wanted = held.reserved;
+  for (const double share : {1.0, 1.02, 1.05, 1.1}) {
+    const double capacity = share * std::max(room, held.requested);
+    if (wanted <= capacity) break;
+    settings.capacity = static_cast<std::int64_t>(capacity);
+    if (const Held tight = run(); !tight.out_of_memory) {
+      held = tight;
+      break;
+    }
   }
   memory.retries = held.retries;
   memory.fragmentation = held.reserved - held.requested;

@@ -21,7 +21,7 @@ double outside_of_allocator(const Plan& plan, const Card& card) {
   if (plan.pp > 1) connections += 2 * kNetworkChannels;
   if (plan.ep * plan.etp > 1) {
     ring(plan.expert_replicas());
-    const std::int64_t near = std::min(plan.ep, kNode) - 1;
+    const std::int64_t near = plan.dispatcher == Dispatcher::kAllToAll ? std::min(plan.ep, kNode) - 1 : 0;
     connections += static_cast<double>(near) * kPairChannels;
   }
   return (plan.software < 2023 ? card.context_before_2023 : card.context) + connections * card.connection;

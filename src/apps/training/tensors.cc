@@ -47,7 +47,7 @@ class Saved {
   void in_layer() { module_ = 0; }
   void in_module() { module_ = ++modules_; }
 
-  // What enters a block and its GEMMs. RMSNorm by operations: the input in FP32, what it becomes before the weight,
+  // Inputs of a block and of its GEMMs. RMSNorm by operations: the input in FP32, what it becomes before the weight,
   // and after it; LayerNorm is one kernel.
   void norm() {
     const double h = d(m_.hidden) * m_.blocks / spread();

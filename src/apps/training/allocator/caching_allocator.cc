@@ -205,8 +205,8 @@ void CachingAllocator::release_cached() {
   }
 }
 
-// What `size` leaves of the block becomes a free block: any of the small pool and of expandable segments, otherwise
-// one of more than 1 MiB.
+// The rest of the block behind `size` becomes a free block: any rest of the small pool and of expandable segments,
+// otherwise one of more than 1 MiB.
 void CachingAllocator::split(Handle h, std::int64_t size) {
   const std::int64_t left = at(h).size - size;
   const bool any = at(h).small || settings_.expandable;

@@ -17,7 +17,7 @@ inline constexpr std::int64_t kLargeBuffer = 20 << 20;    // a segment of reques
 inline constexpr std::int64_t kMinLargeAlloc = 10 << 20;  // from here on a request has a segment of its own …
 inline constexpr std::int64_t kRoundLarge = 2 << 20;      // … rounded up to this
 
-// What PYTORCH_CUDA_ALLOC_CONF sets and the device lends. A value.
+// Settings of PYTORCH_CUDA_ALLOC_CONF, and what the device lends. A value.
 struct AllocatorSettings {
   bool expandable = false;                                            // expandable_segments:True
   std::int64_t max_split = std::numeric_limits<std::int64_t>::max();  // bytes of max_split_size_mb
