@@ -20,6 +20,7 @@
 namespace weft {
 
 namespace session {
+class AdoptedPages;
 class Session;
 struct Pending;
 struct TaggedOperation;
@@ -141,6 +142,24 @@ class Memory {
   std::shared_ptr<session::Session> session_;
   void* data_ = nullptr;
   std::size_t size_ = 0;
+};
+
+// Memory of the caller's that peers reach as that of allocate(); see Communicator::register_memory. Its end gives the
+// memory back as it was, with what it holds then; operations that have been started end first.
+class RegisteredMemory {
+ public:
+  RegisteredMemory() = default;
+  RegisteredMemory(RegisteredMemory&& other) noexcept;
+  RegisteredMemory& operator=(RegisteredMemory&& other) noexcept;
+  ~RegisteredMemory();
+
+  // Its pages are those of the job's shared memory. False: peers need none or could not use them.
+  bool shared() const { return pages_ != nullptr; }
+
+ private:
+  friend class Communicator;
+  std::shared_ptr<session::Session> session_;
+  std::shared_ptr<const session::AdoptedPages> pages_;
 };
 
 // The element type that stands for a C++ type; the small floats are in weft/low_precision.h.
@@ -267,6 +286,15 @@ class Communicator {
 
   // Registered memory. Errors: kNoResources.
   [[nodiscard]] Result<Memory> allocate(std::size_t bytes);
+  // Memory of the caller's becomes registered where it is: its pages, which keep what they hold, become pages of the
+  // job's shared memory, and count as those of allocate(). Where ranks are threads or on other machines only, nothing
+  // has to be done. Nobody may write it during this call. Until the RegisteredMemory ends it may not be freed or
+  // remapped, and a forked child shares it instead of having a copy.
+  // Requires whole pages that hold nothing else: mmap, aligned_alloc of a multiple of pages, or what malloc has given a
+  // mapping of its own (large allocations, from their start; NumPy's and torch's are such).
+  // Errors: kInvalidArgument, with the address and the reason: null, no bytes, pages with other memory, memory that is
+  // not mapped, of a file, shared, read-only or a stack. kNoResources: as allocate.
+  [[nodiscard]] Result<RegisteredMemory> register_memory(void* data, std::size_t bytes);
 
   template <class T>
   [[nodiscard]] Status all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,

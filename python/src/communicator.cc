@@ -207,6 +207,16 @@ class Comm {
     const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<Memory*>(p); });
     return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(memory->data(), {bytes}, owner));
   }
+  // An array's memory where it is: whether its pages are shared now, and what gives them back.
+  nb::tuple register_memory(nb::handle array) {
+    const Array memory(array, Array::Use::kOutput, "register");
+    const std::size_t bytes = memory.count() * size_of(memory.type());
+    auto made = std::make_unique<RegisteredMemory>(
+        check(lane_->communicator().register_memory(memory.data(), bytes), "register"));
+    const bool shared = made->shared();
+    return nb::make_tuple(
+        shared, nb::capsule(made.release(), [](void* p) noexcept { delete static_cast<RegisteredMemory*>(p); }));
+  }
   // NumPy allocates in registered memory from now on, in this context; returns the handler before.
   nb::object place_arrays() {
     if (!handler_.is_valid()) handler_ = numpy_handler(lane_);
@@ -415,6 +425,7 @@ void add_communicator(nb::module_& m) {
       .def("set_timeout", &Comm::set_timeout, nb::arg("seconds"))
       .def("last_choice", &Comm::last_choice)
       .def("allocate", &Comm::allocate, nb::arg("bytes"))
+      .def("register_memory", &Comm::register_memory, nb::arg("array"))
       .def("place_arrays", &Comm::place_arrays);
   m.def("set_numpy_handler", &set_numpy_handler, nb::arg("handler"));
   m.def("end_dropped", [] { released([] { return dropped_lanes().end(), 0; }); });

@@ -242,6 +242,15 @@ class Communicator(Collectives):
         array: NDArray[Any] = memory.view(kind).reshape(sizes)
         return array
 
+    def register(self, array: Any) -> Registration:
+        """Makes the memory of an array or CPU tensor registered where it is, so that peers reach it without a copy; it keeps
+        what it holds. It is whole pages, or an allocation of its own from its start, as large arrays and tensors are;
+        of a NumPy view the array behind it is registered. Until release(), or the end of the `with` block, a forked child
+        shares the memory. Raises: InvalidArgument with the reason; NoResources."""
+        while type(getattr(array, "base", None)) is type(array):
+            array = array.base
+        return Registration(array, *self._core.register_memory(array))
+
     @contextlib.contextmanager
     def allocations(self) -> Iterator[None]:
         """`with comm.allocations():` NumPy makes its arrays of 4 KiB and more in registered memory, results of arithmetic
@@ -252,6 +261,24 @@ class Communicator(Collectives):
             yield
         finally:
             _core.set_numpy_handler(before)
+
+
+class Registration:
+    """Of Communicator.register(). shared: its pages are those of the job's shared memory; False: peers need none or could not
+    use them. It keeps the array."""
+
+    def __init__(self, array: Any, shared: bool, core: Any) -> None:
+        self._array, self.shared, self._core = array, shared, core
+
+    def release(self) -> None:
+        """Gives the pages back as private memory, with what they hold. Calls that were started keep them to their end."""
+        self._core = self._array = None
+
+    def __enter__(self) -> Registration:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 class MeetingPlace:

@@ -74,6 +74,16 @@ Memory::~Memory() {
   if (data_ != nullptr && !session_->owner.inherited()) session_->executor().deallocate(data_);
 }
 
+RegisteredMemory::RegisteredMemory(RegisteredMemory&&) noexcept = default;
+
+RegisteredMemory& RegisteredMemory::operator=(RegisteredMemory&& other) noexcept {
+  std::swap(session_, other.session_);
+  std::swap(pages_, other.pages_);
+  return *this;
+}
+
+RegisteredMemory::~RegisteredMemory() = default;
+
 Rank Communicator::rank() const { return !session_ ? -1 : session_->executor().rank(); }
 Rank Communicator::ranks() const { return !session_ ? 0 : session_->executor().ranks(); }
 
@@ -186,6 +196,15 @@ Result<Memory> Communicator::allocate(std::size_t bytes) {
   WEFT_TRY(memory.data_, session_->executor().allocate(static_cast<Bytes>(bytes)));
   memory.session_ = session_;
   memory.size_ = bytes;
+  return memory;
+}
+
+Result<RegisteredMemory> Communicator::register_memory(void* data, std::size_t bytes) {
+  if (!session_) return no_communicator();
+  RegisteredMemory memory;
+  WEFT_TRY(memory.pages_,
+           session::AdoptedPages::adopt(std::shared_ptr<exec::Executor>(session_, &session_->executor()), data, bytes));
+  memory.session_ = session_;
   return memory;
 }
 

@@ -104,8 +104,8 @@ void Session::leave_record(const Error& error) const {
 }
 
 inline const Prepared* Session::again(const Request& r) {
-  const bool same = last_ != nullptr && last_->is_even && r.in == last_->request.in && r.out == last_->request.out &&
-                    same_shape(r, last_->request);
+  const bool same = last_ != nullptr && last_->is_even && !last_->access.adopted && r.in == last_->request.in &&
+                    r.out == last_->request.out && same_shape(r, last_->request);
   if (!same || last_->ballot->calls + 1 == last_->ballot->decides) return nullptr;
   ++last_->ballot->calls;
   return last_->prepared.get();
@@ -138,7 +138,7 @@ Result<const Prepared*> Session::prepare(const Request& r, Ballot*& counted, Bal
   const auto count = [&](Ballot& ballot, const Buffers& b) {
     if (counted != nullptr) return;
     before = ballot;
-    access = count_call(ballot, peers_reach(r, b));
+    access = count_call(ballot, reach_of(r, b));
     counted = &ballot;
   };
   for (KnownRequest& known : known_requests_) {
@@ -234,6 +234,10 @@ bool Session::begin(const Order& o) {
   if (o.request != nullptr) {
     call.in = o.input.empty() ? static_cast<const std::byte*>(o.request->in) : o.input.data();
     call.out = static_cast<std::byte*>(o.request->out);
+    if (AdoptedPages::any()) [[unlikely]] {
+      call.in = AdoptedPages::reached(call.in, prepared.buffers.in_bytes);
+      call.out = AdoptedPages::reached(call.out, prepared.buffers.out_bytes);
+    }
     if (prepared.copies) [[unlikely]] {
       if (prepared.buffers.in_bytes > 0)
         std::memcpy(copies_.in(), call.in, static_cast<std::size_t>(prepared.buffers.in_bytes));
@@ -313,6 +317,7 @@ Status Session::finish(const Order& o, Status status) {
 void Session::finish(Pending& p, Status status) {
   p.done = true;
   p.status = finish(p.order(), std::move(status));
+  p.adopted = {};
   if (!p.fused) return;
   if (p.status) p.fused->copy_out();
   p.fused.reset();  // its memory serves the next
@@ -361,6 +366,9 @@ Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   WEFT_CHECK(check_timeout(schedule::name(request.collective), request.timeout));
   Pending pending{.request = request, .prepared = prepared->shared_from_this(), .timeout = request.timeout};
   if (overwrites_input(request)) pending.input = input_of(request, *prepared);
+  if (AdoptedPages::any()) [[unlikely]]
+    pending.adopted = {AdoptedPages::of(request.in, prepared->buffers.in_bytes),
+                       AdoptedPages::of(request.out, prepared->buffers.out_bytes)};
   return enqueue(std::move(pending));
 }
 

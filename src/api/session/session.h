@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "api/session/access.h"
+#include "api/session/adopted.h"
 #include "api/session/asymmetric_fence.h"
 #include "api/session/description.h"
 #include "api/session/fusion.h"
@@ -67,6 +68,7 @@ struct Pending {
   std::uint64_t number = 0;
   std::optional<std::chrono::milliseconds> timeout = {};
   std::shared_ptr<const Fused> fused = nullptr;  // whose `whole` the request is; null: it stands alone
+  std::array<std::shared_ptr<const AdoptedPages>, 2> adopted = {};  // until its end: what its input and output lie in
   bool done = false;
   Status status = {};
 
@@ -272,10 +274,13 @@ class Session {
   };
   static constexpr std::size_t kKnownRequests = 16;
   // How the next call of a shape reaches its buffers, and that call is counted.
-  Access count_call(Ballot& ballot, bool reached);
+  struct Reach {
+    bool reached = false, adopted = false;  // see Access
+  };
+  Access count_call(Ballot& ballot, const Reach& reach);
   // Of the request's shape. Requires: check_request().
   Ballot& ballot_of(const Request& request);
-  bool peers_reach(const Request& request, const Buffers& buffers) const;
+  Reach reach_of(const Request& request, const Buffers& buffers) const;
   Result<const Prepared*> prepare(const Request& request, Ballot*& counted, Ballot& before);
   // Before begin(): memory for a call that needs it. Errors: kNoResources, which break the communicator.
   Status make_room(const Order& order);
