@@ -425,7 +425,7 @@ void add_communicator(nb::module_& m) {
       .def("set_timeout", &Comm::set_timeout, nb::arg("seconds"))
       .def("last_choice", &Comm::last_choice)
       .def("allocate", &Comm::allocate, nb::arg("bytes"))
-      .def("register_memory", &Comm::register_memory, nb::arg("array"))
+      .def("register_memory", &Comm::register_memory, nb::arg("array").none())
       .def("place_arrays", &Comm::place_arrays);
   m.def("set_numpy_handler", &set_numpy_handler, nb::arg("handler"));
   m.def("end_dropped", [] { released([] { return dropped_lanes().end(), 0; }); });

@@ -247,7 +247,7 @@ class Communicator(Collectives):
         what it holds. It is whole pages, or an allocation of its own from its start, as large arrays and tensors are;
         of a NumPy view the array behind it is registered. Until release(), or the end of the `with` block, a forked child
         shares the memory. Raises: InvalidArgument with the reason; NoResources."""
-        while type(getattr(array, "base", None)) is type(array):
+        while getattr(array, "base", None) is not None and type(array.base) is type(array):
             array = array.base
         return Registration(array, *self._core.register_memory(array))
 

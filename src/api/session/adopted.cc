@@ -142,7 +142,7 @@ Result<std::shared_ptr<AdoptedPages>> AdoptedPages::adopt(const std::shared_ptr<
   WEFT_TRY(void* const shared, executor->allocate(static_cast<Bytes>(size)));
   auto* const place = reinterpret_cast<std::byte*>(pages.begin);
   std::memcpy(shared, place, size);
-  // With an old size of 0 the pages of a shared mapping appear a second time.
+  // mremap with an old size of 0 maps the pages of a shared mapping a second time.
   if (mremap(shared, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, place) != place) {
     const int error = errno;
     executor->deallocate(shared);
