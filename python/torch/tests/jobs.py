@@ -233,7 +233,7 @@ def reproducible(rank, ranks):
             for other in inputs[1:]:
                 total += other[:64]
             assert torch.equal(found[0], total.view(torch.uint8))
-    return "right"
+    print("right")
 
 
 def gather_single(rank, ranks):
