@@ -203,7 +203,8 @@ class Communicator {
   // all ranks have joined. Without these variables: a communicator of one rank. Errors: see net::shm::attach; bad input
   // for a variable that does not parse.
   [[nodiscard]] static Result<Communicator> from_environment();
-  // All ranks of a communicator inside this process, one per thread that the caller starts.
+  // All ranks of a communicator inside this process, one per thread that the caller starts: up to 1,024. Errors:
+  // kInvalidArgument.
   [[nodiscard]] static Result<std::vector<Communicator>> threads(Rank ranks);
   // Joins the `ranks` that meet by this id, as one of them; returns when all have come. Errors: kTimeout naming the
   // missing ranks; kInvalidArgument: another id, another number of ranks, a rank that is taken.

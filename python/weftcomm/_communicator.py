@@ -322,7 +322,7 @@ def connect(
 
 
 def threads(ranks: int) -> list[Communicator]:
-    """All ranks of a communicator inside this process: one per thread, for notebooks and tests."""
+    """All ranks of a communicator inside this process: one per thread, for notebooks and tests; up to 1,024."""
     ranks = _arguments.integer(ranks, "ranks", "threads", 1, _arguments.MOST_RANKS)
     return [Communicator(core) for core in _core.threads(ranks)]
 

@@ -300,6 +300,7 @@ void empty_objects(Draws& d) {
 void meetings(Draws& d) {
   const Rank ranks = d.one_of({std::numeric_limits<int>::min(), -1, 0, (1 << 20) + 1, std::numeric_limits<int>::max()});
   EXPECT_TRUE(refused(Communicator::threads(ranks)));
+  EXPECT_TRUE(refused(Communicator::threads(d.one_of<Rank>({1025, 1 << 16, 1 << 20}))));
   EXPECT_TRUE(refused(MeetingPlace::open(ranks)));
   EXPECT_TRUE(refused(MeetingPlace::open(1, {.transport = "pigeon"})));
   EXPECT_TRUE(refused(MeetingPlace::open(1, {.timeout = std::chrono::milliseconds(-1)})));
