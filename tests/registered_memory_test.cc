@@ -188,11 +188,16 @@ std::string refuses(Communicator& c) {
   const auto first = c.register_memory(bytes + 4096, 4096);
   if (!first) return first.error().message;
   std::vector<std::string> all = {
-      says(nullptr, 4096, "4096 bytes at 0x0"),  says(bytes, 0, "0 bytes"),
-      says(bytes, ~std::size_t{0}, "bytes at"),  says(hole.data, hole.bytes, "is not mapped"),
-      says(bytes + 100, 4096, "share pages of"), says(bytes, 100, "share pages of"),
-      says(shared, 4096, "is shared already"),   says(bytes, 3 * 4096, "is shared already"),
-      says(constant, 4096, "cannot be written"), says(file, 4096, "belongs to /"),
+      says(nullptr, 4096, "is null"),
+      says(bytes, 0, "0 bytes"),
+      says(bytes, ~std::size_t{0}, "bytes at"),
+      says(hole.data, hole.bytes, "is not mapped"),
+      says(bytes + 100, 4096, "share pages of"),
+      says(bytes, 100, "share pages of"),
+      says(shared, 4096, "is shared already"),
+      says(bytes, 3 * 4096, "is shared already"),
+      says(constant, 4096, "cannot be written"),
+      says(file, 4096, "belongs to /"),
       says(stack, 4096, "is a stack"),
   };
   munmap(shared, 4096), munmap(constant, 4096), munmap(file, 4096);

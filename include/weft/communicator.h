@@ -145,7 +145,7 @@ class Memory {
 };
 
 // Memory of the caller's that peers reach as that of allocate(); see Communicator::register_memory. Its end gives the
-// memory back as it was, with what it holds then; operations that have been started end first.
+// memory back as private memory with what it holds then, at once, or at the end of the last operation that uses it.
 class RegisteredMemory {
  public:
   RegisteredMemory() = default;
@@ -288,13 +288,15 @@ class Communicator {
   // Registered memory. Errors: kNoResources.
   [[nodiscard]] Result<Memory> allocate(std::size_t bytes);
   // Memory of the caller's becomes registered where it is: its pages, which keep what they hold, become pages of the
-  // job's shared memory, and count as those of allocate(). Where ranks are threads or on other machines only, nothing
-  // has to be done. Nobody may write it during this call. Until the RegisteredMemory ends it may not be freed or
-  // remapped, and a forked child shares it instead of having a copy.
-  // Requires whole pages that hold nothing else: mmap, aligned_alloc of a multiple of pages, or what malloc has given a
-  // mapping of its own (large allocations, from their start; NumPy's and torch's are such).
-  // Errors: kInvalidArgument, with the address and the reason: null, no bytes, pages with other memory, memory that is
-  // not mapped, of a file, shared, read-only or a stack. kNoResources: as allocate.
+  // job's shared memory, and count as those of allocate(). Nothing is done where peers reach it already, as those that
+  // are threads do, where this rank is alone, and where some ranks are on other machines. While it is registered or
+  // given back nobody may write it: neither other threads nor calls that have been started and read or write it. Until
+  // the RegisteredMemory ends it may not be freed or remapped. A forked child shares it, and loses what it holds at
+  // that end. Requires whole pages that hold nothing else: mmap, aligned_alloc of a multiple of pages, or an allocation
+  // of malloc that is a mapping of its own, from its start: above 32 MiB, and often smaller ones (M_MMAP_THRESHOLD).
+  // Errors: kInvalidArgument, with the address and the reason: null, no bytes, pages with other memory as far as that
+  // is seen, memory that is not mapped, of a file, shared, read-only, this process's or thread's stack; a forked child.
+  // kNoResources: as allocate.
   [[nodiscard]] Result<RegisteredMemory> register_memory(void* data, std::size_t bytes);
 
   template <class T>

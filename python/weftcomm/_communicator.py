@@ -244,12 +244,15 @@ class Communicator(Collectives):
 
     def register(self, array: Any) -> Registration:
         """Makes the memory of an array or CPU tensor registered where it is, so that peers reach it without a copy; it keeps
-        what it holds. It is whole pages, or an allocation of its own from its start, as large arrays and tensors are;
-        of a NumPy view the array behind it is registered. Until release(), or the end of the `with` block, a forked child
-        shares the memory. Raises: InvalidArgument with the reason; NoResources."""
+        what it holds. First waits for calls that were started. Nobody may write the memory during this call and release():
+        calls of other communicators that were started with it have to be done. The memory is whole pages, or an allocation
+        that is a mapping of its own, from its start: arrays and tensors above 32 MiB, smaller ones where malloc has freed none
+        of that size before (MALLOC_MMAP_THRESHOLD_=65536 keeps it so); empty() and allocations() take any size. Of a NumPy
+        view the array behind it is registered. Until release() or the end of the `with` block the array cannot be resized,
+        and a forked child shares the memory, whose contents it loses then. Raises: InvalidArgument with the reason; NoResources."""
         while getattr(array, "base", None) is not None and type(array.base) is type(array):
             array = array.base
-        return Registration(array, *self._core.register_memory(array))
+        return Registration(self._core, self._core.register_memory(array))
 
     @contextlib.contextmanager
     def allocations(self) -> Iterator[None]:
@@ -264,15 +267,21 @@ class Communicator(Collectives):
 
 
 class Registration:
-    """Of Communicator.register(). shared: its pages are those of the job's shared memory; False: peers need none or could not
-    use them. It keeps the array."""
+    """Of Communicator.register(). It keeps the array, whose memory becomes private again in the communicator's next call if
+    this object is dropped without release()."""
 
-    def __init__(self, array: Any, shared: bool, core: Any) -> None:
-        self._array, self.shared, self._core = array, shared, core
+    def __init__(self, communicator: Any, core: Any) -> None:
+        self._communicator, self._core = communicator, core
+
+    @property
+    def shared(self) -> bool:
+        """Are its pages those of the job's shared memory? False: peers need none or could not use them, or it was released."""
+        return bool(self._core.shared)
 
     def release(self) -> None:
-        """Gives the pages back as private memory, with what they hold. Calls that were started keep them to their end."""
-        self._core = self._array = None
+        """Gives the pages back as private memory, with what they hold, when all calls that were started have ended. Raises:
+        InvalidArgument where another thread is inside a call of the communicator."""
+        self._communicator.release(self._core)
 
     def __enter__(self) -> Registration:
         return self

@@ -15,30 +15,28 @@ Ballot& Session::ballot_of(const Request& r) {
   return ballots_[ballots_.size() == 1 ? 0 : std::hash<std::string>{}(key_of(r, false)) % ballots_.size()];
 }
 
-Access Session::count_call(Ballot& ballot, const Reach& reach) {
+Access Session::count_call(Ballot& ballot, bool reached) {
   if (++ballot.calls == ballot.decides) {
     const auto window = fabric::Votes::window_of(ballot.calls);
     fabric::Votes& votes = executor_->votes()[static_cast<std::size_t>(&ballot - ballots_.data())];
     ballot.direct = votes.decide(window, executor_->ranks());
     ballot.decides = fabric::Votes::end_of(window);
-    if (window >= ballot.votes && reach.reached) votes.vote(window);
+    if (window >= ballot.votes && reached) votes.vote(window);
     ballot.votes = window + 1;
   }
-  return {.direct = ballot.direct, .reached = reach.reached, .adopted = reach.adopted};
+  return {.direct = ballot.direct, .reached = reached, .adopted = bool(adopted_)};
 }
 
-Session::Reach Session::reach_of(const Request& r, const Buffers& b) const {
-  if (ballots_.size() > 1 && overwrites_input(r)) return {};
-  Reach reach{.reached = true};
-  const auto look = [&](const void* data, Bytes bytes) {
-    if (bytes == 0 || executor_->reaches(data, bytes)) return;
-    const std::byte* const shared = AdoptedPages::reached(data, bytes);
-    reach.adopted = reach.adopted || shared != data;
-    reach.reached = reach.reached && shared != data && executor_->reaches(shared, bytes);
+bool Session::peers_reach(const Request& r, const Buffers& b) {
+  adopted_ = {};
+  if (ballots_.size() > 1 && overwrites_input(r)) return false;
+  const auto look = [&](const void* data, Bytes bytes, std::shared_ptr<const AdoptedPages>& pages) {
+    if (bytes == 0 || executor_->reaches(data, bytes)) return true;
+    pages = AdoptedPages::of(data, bytes);
+    return pages != nullptr && executor_->reaches(pages->shared(data), bytes);
   };
-  look(r.in, b.in_bytes);
-  look(r.out, b.out_bytes);
-  return reach;
+  const bool in = look(r.in, b.in_bytes, adopted_.in), out = look(r.out, b.out_bytes, adopted_.out);
+  return in && out;
 }
 
 Status Copies::make_room(const Buffers& buffers) {

@@ -71,7 +71,8 @@ Status check_replaceable(const Range& range) {
   const auto all = mappings();
   for (std::uintptr_t at = range.begin; at < range.end;) {
     const Mapped* const m = mapping_of(all, at);
-    if (m == nullptr || !m->readable()) return refused(at, "is not mapped");
+    if (m == nullptr) return refused(at, "is not mapped");
+    if (!m->readable()) return refused(at, "cannot be read");
     if (!m->is_private()) return refused(at, "is shared already");
     if (!m->writable()) return refused(at, "cannot be written");
     if (m->inode != 0) return refused(at, "belongs to " + m->path);
@@ -111,7 +112,8 @@ Result<Range> pages_of(std::uintptr_t begin, std::uintptr_t bytes) {
     return Range{begin / page * page, (end + page - 1) / page * page};
   return bad_input(
       "register_memory: {} bytes at {:#x} share pages of {} B with other memory: take whole pages (mmap, "
-      "aligned_alloc), a large allocation of malloc from its start, or allocate()",
+      "aligned_alloc), allocate(), or an allocation of malloc that is a mapping of its own, from its start: above 32 "
+      "MiB, or MALLOC_MMAP_THRESHOLD_",
       bytes, begin, page);
 }
 
@@ -131,13 +133,14 @@ std::atomic<int> AdoptedPages::ranges_{0};
 Result<std::shared_ptr<AdoptedPages>> AdoptedPages::adopt(const std::shared_ptr<exec::Executor>& executor, void* data,
                                                           std::size_t bytes) {
   const std::uintptr_t begin = number(data);
-  if (data == nullptr || bytes == 0 || bytes > ~begin - page_size())
-    return bad_input("register_memory: {} bytes at {}", bytes, fmt::ptr(data));
-  if (!executor->capabilities().load_store || executor->reaches(data, static_cast<Bytes>(bytes))) return nullptr;
-  const std::byte probe{};
-  if (executor->votes().empty() || executor->reaches(&probe, 1)) return nullptr;
+  if (data == nullptr) return bad_input("register_memory: the memory is null");
+  if (bytes == 0 || bytes > ~begin - page_size())
+    return bad_input("register_memory: {} bytes at {}: {}", bytes, fmt::ptr(data),
+                     bytes == 0 ? "none" : "more than a process can have");
+  if (executor->reaches(data, static_cast<Bytes>(bytes))) return nullptr;
   WEFT_TRY(const Range pages, pages_of(begin, bytes));
   WEFT_CHECK(check_replaceable(pages));
+  if (!executor->capabilities().load_store || executor->votes().empty() || executor->ranks() == 1) return nullptr;
   const std::size_t size = pages.end - pages.begin;
   WEFT_TRY(void* const shared, executor->allocate(static_cast<Bytes>(size)));
   auto* const place = reinterpret_cast<std::byte*>(pages.begin);

@@ -29,12 +29,8 @@ class AdoptedPages : public std::enable_shared_from_this<AdoptedPages> {
   static std::shared_ptr<const AdoptedPages> of(const void* data, Bytes bytes) {
     return any() ? find(data, bytes) : nullptr;
   }
-  // Where peers reach those bytes: within a heap of the job, if they are adopted, else where they are. Thread: any.
-  static std::byte* reached(const void* data, Bytes bytes) {
-    auto* const place = static_cast<std::byte*>(const_cast<void*>(data));
-    const auto pages = of(data, bytes);
-    return pages == nullptr ? place : pages->shared_ + (place - pages->place_);
-  }
+  // Where peers reach what lies there: within a heap of the job. Requires: it lies in these pages.
+  std::byte* shared(const void* data) const { return shared_ + (static_cast<const std::byte*>(data) - place_); }
 
  private:
   static std::shared_ptr<const AdoptedPages> find(const void* data, Bytes bytes);
@@ -47,6 +43,12 @@ class AdoptedPages : public std::enable_shared_from_this<AdoptedPages> {
   std::byte* const shared_;                       // the same pages in the heap
   const Bytes bytes_;
   const Owner owner_;
+};
+
+// The pages that a call's buffers lie in. They are kept as long as it runs: its program uses them.
+struct AdoptedBuffers {
+  std::shared_ptr<const AdoptedPages> in, out;
+  explicit operator bool() const { return in != nullptr || out != nullptr; }
 };
 
 }  // namespace weft::session

@@ -118,6 +118,7 @@ Result<const Prepared*> Session::prepare(const Request& r) {
   if (!prepared && counted != nullptr) {  // a call that is refused is none
     before.votes = counted->votes;
     *counted = before;
+    adopted_ = {};
   }
   return prepared;
 }
@@ -138,7 +139,7 @@ Result<const Prepared*> Session::prepare(const Request& r, Ballot*& counted, Bal
   const auto count = [&](Ballot& ballot, const Buffers& b) {
     if (counted != nullptr) return;
     before = ballot;
-    access = count_call(ballot, reach_of(r, b));
+    access = count_call(ballot, peers_reach(r, b));
     counted = &ballot;
   };
   for (KnownRequest& known : known_requests_) {
@@ -234,9 +235,9 @@ bool Session::begin(const Order& o) {
   if (o.request != nullptr) {
     call.in = o.input.empty() ? static_cast<const std::byte*>(o.request->in) : o.input.data();
     call.out = static_cast<std::byte*>(o.request->out);
-    if (AdoptedPages::any()) [[unlikely]] {
-      call.in = AdoptedPages::reached(call.in, prepared.buffers.in_bytes);
-      call.out = AdoptedPages::reached(call.out, prepared.buffers.out_bytes);
+    if (o.adopted != nullptr) [[unlikely]] {
+      if (o.adopted->in) call.in = o.adopted->in->shared(call.in);
+      if (o.adopted->out) call.out = o.adopted->out->shared(call.out);
     }
     if (prepared.copies) [[unlikely]] {
       if (prepared.buffers.in_bytes > 0)
@@ -339,6 +340,11 @@ Status Session::run(const Request& request) {
     WEFT_CHECK(check_timeout(schedule::name(request.collective), request.timeout));
     order.timeout = request.timeout;
   }
+  AdoptedBuffers adopted;
+  if (adopted_) [[unlikely]] {
+    adopted = std::exchange(adopted_, {});
+    order.adopted = &adopted;
+  }
   ++operations_;
   if (request.in != request.out || prepared->may_be_in_place || prepared->copies) [[likely]]
     return run_now(order);
@@ -366,9 +372,7 @@ Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   WEFT_CHECK(check_timeout(schedule::name(request.collective), request.timeout));
   Pending pending{.request = request, .prepared = prepared->shared_from_this(), .timeout = request.timeout};
   if (overwrites_input(request)) pending.input = input_of(request, *prepared);
-  if (AdoptedPages::any()) [[unlikely]]
-    pending.adopted = {AdoptedPages::of(request.in, prepared->buffers.in_bytes),
-                       AdoptedPages::of(request.out, prepared->buffers.out_bytes)};
+  pending.adopted = std::exchange(adopted_, {});
   return enqueue(std::move(pending));
 }
 
