@@ -29,7 +29,7 @@ class AdoptedPages : public std::enable_shared_from_this<AdoptedPages> {
   static std::shared_ptr<const AdoptedPages> of(const void* data, Bytes bytes) {
     return any() ? find(data, bytes) : nullptr;
   }
-  // Where peers reach what lies there: within a heap of the job. Requires: it lies in these pages.
+  // The heap address of what lies there, by which peers reach it. Requires: it lies in these pages.
   std::byte* shared(const void* data) const { return shared_ + (static_cast<const std::byte*>(data) - place_); }
 
  private:
