@@ -17,7 +17,7 @@ endfunction()
 set(weft_unchecked fabric exec session net_memory)
 
 # Where no time is spent: compiled for size, which makes the wheel smaller.
-set(weft_small report models doctor launch rehearsal explore reshard)
+set(weft_small report models doctor launch rehearsal explore)
 
 # weft_module(NAME DEPS...): one folder = one library weft_NAME, with the tests and benchmarks that stand beside
 # the code. DEPS are other modules or imported targets; they are the only folders NAME may include.

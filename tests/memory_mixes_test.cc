@@ -1,5 +1,5 @@
-// Whether a rank's buffers are memory from allocate() or any other is its own affair: every mix of both, in place and
-// not, by rank and by call, gives the right result.
+// Whether a rank's buffers are memory from allocate(), registered where it is or any other is its own affair: every
+// mix, in place and not, by rank and by call, gives the right result.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -123,23 +123,37 @@ Side side_of(const Shape& s, Rank self, Rank n) {
   return side;
 }
 
-// Memory of both kinds, and which of it a call gets.
+// Memory of each kind, and which of it a call gets.
 class Places {
  public:
   static constexpr std::size_t kElements = 1 << 18;  // of either buffer
   explicit Places(Communicator& comm) {
     auto memory = comm.allocate(2 * kElements * sizeof(Element));
     if (memory) registered_ = std::move(*memory);
-    plain_.resize(2 * kElements);
+    if (posix_memalign(&plain_, 4096, kBytes) != 0) std::abort();
+  }
+  ~Places() {
+    here_ = RegisteredMemory();
+    std::free(plain_);
+  }
+  // The plain memory is registered where it is, or no more: some of it.
+  void turn(Communicator& comm, unsigned draw) {
+    here_ = RegisteredMemory();
+    if (draw % 3 == 0) return;
+    const std::size_t from = draw % 3 == 1 ? 0 : kBytes / 2;
+    auto registered = comm.register_memory(static_cast<std::byte*>(plain_) + from, kBytes / (1 + draw / 3 % 2) - from);
+    if (registered) here_ = std::move(*registered);
   }
   Element* buffer(bool registered, int which) {
-    Element* const base = registered ? registered_.as<Element>().data() : plain_.data();
+    Element* const base = registered ? registered_.as<Element>().data() : static_cast<Element*>(plain_);
     return base + static_cast<std::size_t>(which) * kElements;
   }
 
  private:
+  static constexpr std::size_t kBytes = 2 * kElements * sizeof(Element);
   Memory registered_;
-  std::vector<Element> plain_;
+  void* plain_ = nullptr;
+  RegisteredMemory here_;
 };
 
 struct Kind {
@@ -208,6 +222,7 @@ std::string mixes(Communicator& comm, bool forced) {
   for (int round = 0; round < 10; ++round)
     for (const Shape& s : all) {
       const bool starts = common() % 4 == 0;
+      if (own() % 5 == 0) places.turn(comm, static_cast<unsigned>(own()));
       Kind kind{own() % 2 == 0, own() % 2 == 0, own() % 2 == 0};
       if (round < 4) kind = {true, true, round % 2 == 1};
       if (const std::string wrong = call(comm, places, s, kind, starts); !wrong.empty())

@@ -24,6 +24,10 @@ SIZES = {
     "all_reduce": (4, 64, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20),
     "reduce_scatter": (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20),
     "all_gather": (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20),
+    "all_to_all": (64, 4 << 10, 64 << 10, 1 << 20, 16 << 20),
+    "broadcast": (4, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20),
+    "reduce": (4, 4 << 10, 64 << 10, 1 << 20, 16 << 20),
+    "send_recv": (4, 4 << 10, 64 << 10, 1 << 20, 16 << 20),
     "barrier": (0,),
 }
 
@@ -35,6 +39,17 @@ def call_of(name, size, group, make):
     x = make(size // 4)
     if name == "all_reduce":
         return lambda: dist.all_reduce(x, group=group)
+    if name == "broadcast":
+        return lambda: dist.broadcast(x, 0, group=group)
+    if name == "reduce":
+        return lambda: dist.reduce(x, 0, group=group)
+    if name in ("all_to_all", "send_recv"):
+        y = make(size // 4)
+    if name == "all_to_all":
+        return lambda: dist.all_to_all_single(y, x, group=group)
+    if name == "send_recv":
+        rank, peer = dist.get_rank(), 1 - dist.get_rank()
+        return lambda: (dist.send(x, peer, group=group), dist.recv(y, peer, group=group)) if rank == 0 else (dist.recv(y, peer, group=group), dist.send(x, peer, group=group))
     part = make(size // 8)
     if name == "reduce_scatter":
         return lambda: dist.reduce_scatter_tensor(part, x, group=group)

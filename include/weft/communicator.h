@@ -20,6 +20,7 @@
 namespace weft {
 
 namespace session {
+class AdoptedPages;
 class Session;
 struct Pending;
 struct TaggedOperation;
@@ -143,6 +144,24 @@ class Memory {
   std::size_t size_ = 0;
 };
 
+// Memory of the caller's that peers reach as that of allocate(); see Communicator::register_memory. Its end gives the
+// memory back as private memory with what it holds then, at once, or at the end of the last operation that uses it.
+class RegisteredMemory {
+ public:
+  RegisteredMemory() = default;
+  RegisteredMemory(RegisteredMemory&& other) noexcept;
+  RegisteredMemory& operator=(RegisteredMemory&& other) noexcept;
+  ~RegisteredMemory();
+
+  // Its pages are those of the job's shared memory. False: peers need none or could not use them.
+  bool shared() const { return pages_ != nullptr; }
+
+ private:
+  friend class Communicator;
+  std::shared_ptr<session::Session> session_;
+  std::shared_ptr<const session::AdoptedPages> pages_;
+};
+
 // The element type that stands for a C++ type; the small floats are in weft/low_precision.h.
 template <class T>
 constexpr DataType data_type_of() {
@@ -184,7 +203,8 @@ class Communicator {
   // all ranks have joined. Without these variables: a communicator of one rank. Errors: see net::shm::attach; bad input
   // for a variable that does not parse.
   [[nodiscard]] static Result<Communicator> from_environment();
-  // All ranks of a communicator inside this process, one per thread that the caller starts.
+  // All ranks of a communicator inside this process, one per thread that the caller starts: up to 1,024. Errors:
+  // kInvalidArgument.
   [[nodiscard]] static Result<std::vector<Communicator>> threads(Rank ranks);
   // Joins the `ranks` that meet by this id, as one of them; returns when all have come. Errors: kTimeout naming the
   // missing ranks; kInvalidArgument: another id, another number of ranks, a rank that is taken.
@@ -267,6 +287,17 @@ class Communicator {
 
   // Registered memory. Errors: kNoResources.
   [[nodiscard]] Result<Memory> allocate(std::size_t bytes);
+  // Memory of the caller's becomes registered where it is: its pages, which keep what they hold, become pages of the
+  // job's shared memory, and count as those of allocate(). Nothing is done where peers reach it already, as those that
+  // are threads do, where this rank is alone, and where some ranks are on other machines. While it is registered or
+  // given back nobody may write it: neither other threads nor calls that have been started and read or write it. Until
+  // the RegisteredMemory ends it may not be freed or remapped. A forked child shares it, and loses what it holds at
+  // that end. Requires whole pages that hold nothing else: mmap, aligned_alloc of a multiple of pages, or an allocation
+  // of malloc that is a mapping of its own, from its start: above 32 MiB, and often smaller ones (M_MMAP_THRESHOLD).
+  // Errors: kInvalidArgument, with the address and the reason: null, no bytes, pages with other memory as far as that
+  // is seen, memory that is not mapped, of a file, shared, read-only, this process's or thread's stack; a forked child.
+  // kNoResources: as allocate.
+  [[nodiscard]] Result<RegisteredMemory> register_memory(void* data, std::size_t bytes);
 
   template <class T>
   [[nodiscard]] Status all_reduce(std::span<const T> in, std::span<T> out, ReduceOp op = ReduceOp::kSum,

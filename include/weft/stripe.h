@@ -24,12 +24,12 @@ struct StripeShare {
   std::string problem;      // the last failure
 };
 
-// Reads every block into the element of the same number of `local`. Each block goes to the source that is expected to
-// have it first. When no block is left to begin, a source that has nothing to do reads those that others are expected
-// to bring later than it would, into memory beside; the first to end counts, the other is cancelled. Where a source
-// fails, the others go on. The call returns when every block is there. Errors: kNoResources: memory; kTimeout; a block
-// that no source can give, with each one's reason; afterwards nothing is under way. The agent's calls move its data: it
-// may not be moved from meanwhile.
+// Reads every block into the element of the same number of `local`, which has block_bytes. Each block goes to the
+// source that is expected to have it first. When no block is left to begin, a source that has nothing to do reads those
+// that others are expected to bring later than it would, into memory beside; the first to end counts, the other is
+// cancelled. Where a source fails, the others go on. The call returns when every block is there. Errors: kNoResources:
+// memory; kTimeout; a block that no source can give, with each one's reason; afterwards nothing is under way. The
+// agent's calls move its data: it may not be moved from meanwhile.
 Result<std::vector<StripeShare>> read_striped(Agent& agent, const Prepared& local, std::int64_t block_bytes,
                                               std::span<const StripeSource> sources,
                                               std::chrono::milliseconds deadline = std::chrono::milliseconds(0));

@@ -131,6 +131,8 @@ struct AgentState;
 class Prepared {
  public:
   std::int64_t elements() const;
+  // Of each element; 0 where they have several sizes, and of an empty list.
+  std::int64_t element_bytes() const;
 
  private:
   friend class Agent;

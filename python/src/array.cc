@@ -58,6 +58,8 @@ std::optional<DataType> type_by_name(const std::string& name) {
   return std::nullopt;
 }
 
+std::string what(Array::Use use) { return use == Array::Use::kMemory ? "the memory" : "the output"; }
+
 }  // namespace
 
 void Array::refuse(const std::string& text) const { throw Failed(invalid(text), operation_); }
@@ -85,7 +87,7 @@ Array::~Array() {
 
 bool Array::by_buffer(nb::handle object, Use use) {
   if (!PyObject_CheckBuffer(object.ptr())) return false;
-  const int writable = use == Use::kOutput ? PyBUF_WRITABLE : 0;
+  const int writable = use != Use::kInput ? PyBUF_WRITABLE : 0;
   std::optional<DataType> named;
   if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_FULL_RO | writable) != 0) {
     PyErr_Clear();
@@ -93,16 +95,16 @@ bool Array::by_buffer(nb::handle object, Use use) {
         nb::hasattr(object, "dtype") ? nb::cast<std::string>(object.attr("dtype").attr("name")) : std::string();
     named = type_by_name(name);
     if (!named) {
-      if (use == Use::kOutput && PyObject_GetBuffer(object.ptr(), &view_, PyBUF_FULL_RO) == 0) {
+      if (use != Use::kInput && PyObject_GetBuffer(object.ptr(), &view_, PyBUF_FULL_RO) == 0) {
         PyBuffer_Release(&view_);
-        refuse("the output is read-only");
+        refuse(what(use) + " is read-only");
       }
       PyErr_Clear();
       refuse("element type " + name + " cannot be communicated");
     }
     // The bytes of a contiguous array; others are copied first.
     const bool contiguous = nb::cast<bool>(object.attr("flags")["C_CONTIGUOUS"]);
-    if (!contiguous && use == Use::kOutput) refuse("the output is not contiguous in C order");
+    if (!contiguous && use != Use::kInput) refuse(what(use) + " is not contiguous in C order");
     const nb::object source = contiguous ? nb::borrow(object) : object.attr("copy")("C");
     keeps_ = source.attr("reshape")(-1).attr("view")("uint8");
     if (PyObject_GetBuffer(keeps_.ptr(), &view_, PyBUF_FULL_RO | writable) != 0) throw nb::python_error();
@@ -129,7 +131,7 @@ bool Array::by_buffer(nb::handle object, Use use) {
   is_bool_ = *format == '?';
   count_ = static_cast<std::size_t>(view_.len / number_bytes);
   if (PyBuffer_IsContiguous(&view_, 'C') != 0) return true;
-  if (use == Use::kOutput) refuse("the output is not contiguous in C order");
+  if (use != Use::kInput) refuse(what(use) + " is not contiguous in C order");
   try {
     copy_.resize(static_cast<std::size_t>(view_.len));
   } catch (const std::bad_alloc&) {
@@ -147,7 +149,7 @@ void Array::by_dlpack(nb::handle object, Use use) {
     refuse(std::string(nb::type_name(object.type()).c_str()) + " is no array: neither the buffer protocol nor DLPack");
   nb::object source = nb::borrow(object);
   if (nb::hasattr(object, "is_contiguous") && !nb::cast<bool>(object.attr("is_contiguous")())) {
-    if (use == Use::kOutput) refuse("the output is not contiguous in C order");
+    if (use != Use::kInput) refuse(what(use) + " is not contiguous in C order");
     source = object.attr("contiguous")();
   }
   using Any = nb::ndarray<nb::ro, nb::c_contig>;

@@ -15,7 +15,7 @@ namespace weft::python {
 // Errors: Failed (bad input) that says what is wrong.
 class Array {
  public:
-  enum class Use { kInput, kOutput };
+  enum class Use { kInput, kOutput, kMemory };  // kMemory: as an output, but that nothing need be communicated
   // `operation`: of the errors.
   Array(nanobind::handle object, Use use, const char* operation);
   Array(Array&& other) noexcept;

@@ -17,6 +17,7 @@
 #include "call.h"
 #include "lane.h"
 #include "numpy_memory.h"
+#include "registration.h"
 #include "weft/interrupt.h"
 #include "weft/unique_id.h"
 #include "work.h"
@@ -104,6 +105,7 @@ class Comm {
     const char* operation = call.operation;
     const Inside inside(*this, operation);
     if (wait && lane_->idle()) [[likely]] {
+      registered_->clear();
       check(released([&] { return call.run(lane_->communicator()); }), operation);
       return std::move(call.result);
     }
@@ -207,6 +209,24 @@ class Comm {
     const nb::capsule owner(memory, [](void* p) noexcept { delete static_cast<Memory*>(p); });
     return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(memory->data(), {bytes}, owner));
   }
+  // After all that was started, for nobody may write the memory meanwhile.
+  Registration register_memory(nb::handle array) {
+    auto registered =
+        std::make_unique<RegisteredArray>(Array(array, Array::Use::kMemory, "register"), RegisteredMemory());
+    const Array& memory = registered->array;
+    registered->memory = check(
+        direct(
+            "register",
+            [&](Communicator& c) { return c.register_memory(memory.data(), memory.count() * size_of(memory.type())); }),
+        "register");
+    return {std::move(registered), registered_};
+  }
+  void release(Registration& registration) {
+    if (!registration.registered()) return;
+    check(direct("release", [&](Communicator&) { return registration.registered()->memory = {}, Status(); }),
+          "release");
+    registration.registered().reset();
+  }
   // NumPy allocates in registered memory from now on, in this context; returns the handler before.
   nb::object place_arrays() {
     if (!handler_.is_valid()) handler_ = numpy_handler(lane_);
@@ -232,10 +252,9 @@ class Comm {
   template <class Action>
   std::invoke_result_t<Action, Communicator&> direct(const char* operation, Action action) {
     const Inside inside(*this, operation);
-    return released([&] {
-      if (!lane_->idle()) lane_->close();  // what is queued comes first
-      return action(lane_->communicator());
-    });
+    if (!lane_->idle()) released([&] { return lane_->close(), 0; });  // what is queued comes first
+    registered_->clear();
+    return released([&] { return action(lane_->communicator()); });
   }
 
   // Requires: an Inside.
@@ -278,6 +297,7 @@ class Comm {
   }
 
   std::list<Dropped> dropped_;  // ends after the communicator
+  const std::shared_ptr<DroppedArrays> registered_ = std::make_shared<DroppedArrays>();
   std::shared_ptr<Lane> lane_;
   nb::object handler_;  // of place_arrays(), from its first call on
   std::atomic<bool> inside_{false};
@@ -392,6 +412,7 @@ void add_communicator(nb::module_& m) {
   nb::class_<Meeting>(m, "MeetingPlace").def(nb::init<Rank>()).def_prop_ro("id", [](const Meeting& p) {
     return p.place.id().text();
   });
+  nb::class_<Registration>(m, "Registration").def_prop_ro("shared", &Registration::shared);
   nb::class_<Comm>(m, "Communicator")
       .def_prop_ro("rank", &Comm::rank)
       .def_prop_ro("size", &Comm::size)
@@ -415,6 +436,8 @@ void add_communicator(nb::module_& m) {
       .def("set_timeout", &Comm::set_timeout, nb::arg("seconds"))
       .def("last_choice", &Comm::last_choice)
       .def("allocate", &Comm::allocate, nb::arg("bytes"))
+      .def("register_memory", &Comm::register_memory, nb::arg("array").none())
+      .def("release", &Comm::release, nb::arg("registration"))
       .def("place_arrays", &Comm::place_arrays);
   m.def("set_numpy_handler", &set_numpy_handler, nb::arg("handler"));
   m.def("end_dropped", [] { released([] { return dropped_lanes().end(), 0; }); });

@@ -81,6 +81,7 @@ CALLS = {
         "status": {},
         "set_timeout": dict(seconds=1.0),
         "finalize": {},
+        "register": dict(array=np.ones(4)),
         "empty": dict(shape=(2, 2), dtype="float32"),
         "allocations": {},
     },

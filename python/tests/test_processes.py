@@ -40,6 +40,14 @@ def test_numpy_allocates_in_registered_memory_inside_of_allocations():
     assert text.count("right") == 3
 
 
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_arrays_are_registered_where_they_are(transport):
+    process = start("registers.py", transport, ranks=3, options=["--transport", transport])
+    text = output_of(process)
+    assert process.returncode == 0, text
+    assert text.count("right") == 3, text
+
+
 @pytest.mark.parametrize("transport", ["shm", "tcp", "shm+tcp"])
 def test_a_forked_child_that_ends_leaves_what_it_inherited_to_its_parent(transport):
     process = start("fork_ends.py", ranks=2, options=["--transport", transport])

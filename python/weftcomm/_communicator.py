@@ -242,6 +242,18 @@ class Communicator(Collectives):
         array: NDArray[Any] = memory.view(kind).reshape(sizes)
         return array
 
+    def register(self, array: Any) -> Registration:
+        """Makes the memory of an array or CPU tensor registered where it is, so that peers reach it without a copy; it keeps
+        what it holds. First waits for calls that were started. Nobody may write the memory during this call and release():
+        calls of other communicators that were started with it have to be done. The memory is whole pages, or an allocation
+        that is a mapping of its own, from its start: arrays and tensors above 32 MiB, smaller ones where malloc has freed none
+        of that size before (MALLOC_MMAP_THRESHOLD_=65536 keeps it so); empty() and allocations() take any size. Of a NumPy
+        view the array behind it is registered. Until release() or the end of the `with` block the array cannot be resized,
+        and a forked child shares the memory, whose contents it loses then. Raises: InvalidArgument with the reason; NoResources."""
+        while getattr(array, "base", None) is not None and type(array.base) is type(array):
+            array = array.base
+        return Registration(self._core, self._core.register_memory(array))
+
     @contextlib.contextmanager
     def allocations(self) -> Iterator[None]:
         """`with comm.allocations():` NumPy makes its arrays of 4 KiB and more in registered memory, results of arithmetic
@@ -252,6 +264,30 @@ class Communicator(Collectives):
             yield
         finally:
             _core.set_numpy_handler(before)
+
+
+class Registration:
+    """Of Communicator.register(). It keeps the array, whose memory becomes private again in the communicator's next call if
+    this object is dropped without release()."""
+
+    def __init__(self, communicator: Any, core: Any) -> None:
+        self._communicator, self._core = communicator, core
+
+    @property
+    def shared(self) -> bool:
+        """Are its pages those of the job's shared memory? False: peers need none or could not use them, or it was released."""
+        return bool(self._core.shared)
+
+    def release(self) -> None:
+        """Gives the pages back as private memory, with what they hold, when all calls that were started have ended. Raises:
+        InvalidArgument where another thread is inside a call of the communicator."""
+        self._communicator.release(self._core)
+
+    def __enter__(self) -> Registration:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 class MeetingPlace:
@@ -295,7 +331,7 @@ def connect(
 
 
 def threads(ranks: int) -> list[Communicator]:
-    """All ranks of a communicator inside this process: one per thread, for notebooks and tests."""
+    """All ranks of a communicator inside this process: one per thread, for notebooks and tests; up to 1,024."""
     ranks = _arguments.integer(ranks, "ranks", "threads", 1, _arguments.MOST_RANKS)
     return [Communicator(core) for core in _core.threads(ranks)]
 

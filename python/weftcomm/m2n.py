@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import InvalidArgument
+from ._errors import InvalidArgument, PeerDied
 from .reshard import Layout, Plan, Receiver, Sender
 from .transfer import Agent
 
@@ -42,6 +42,7 @@ __all__ = [
 
 MAX_TENSOR_DIMS = 3
 MESH_NDIMS = 2
+_MOST_TEXT = 400  # bytes of a message that other ranks repeat
 _TYPES = {"half": "float16", "float": "float32", "double": "float64", "long": "int64", "int": "int32", "char": "int8", "byte": "uint8"}
 _TYPES["float8_e4m3"] = "float8_e4m3fn"
 _SIZES = {"float8_e4m3fn": 1, "float8_e5m2": 1, "bfloat16": 2}
@@ -199,21 +200,32 @@ def _checked(comm: Any, src: DistTensor, dst: DistTensor) -> Plan:
 
 
 def _agreed(comm: Any, problem: Exception | None) -> None:
-    """Raises on all ranks what one of them found."""
+    """Raises on all ranks what one of them found; the others say whose it is."""
     fine, ended = comm.agree(problem is None)
+    if ended:
+        raise problem or PeerDied(f"reshard: {'rank' if len(ended) == 1 else 'ranks'} {', '.join(map(str, ended))} ended or did not come", ranks=tuple(ended))
+    if fine:
+        return
+    found = [text.decode(errors="replace") for text in _texts(comm, str(problem or "").encode()[:_MOST_TEXT])]
     if problem is not None:
         raise problem
-    if not fine or ended:
-        raise InvalidArgument(f"reshard: another rank's arguments do not fit, or it has ended {ended or ''}".rstrip())
+    culprit = next((r for r, text in enumerate(found) if text), None)
+    raise InvalidArgument(f"reshard: rank {culprit}: {found[culprit]}" if culprit is not None else "reshard: a rank's arguments do not fit")
+
+
+def _texts(comm: Any, mine: bytes) -> list[bytes]:
+    """Of every rank."""
+    lengths = comm.all_gather(np.array([len(mine)], dtype=np.int64))
+    padded = np.zeros(max(1, int(lengths.max())), dtype=np.uint8)
+    padded[: len(mine)] = np.frombuffer(mine, dtype=np.uint8)
+    every = comm.all_gather(padded).reshape(comm.size, -1)
+    return [every[r, : int(n)].tobytes() for r, n in enumerate(lengths)]
 
 
 def _addresses(comm: Any, mine: tuple[bytes, int, int] | None) -> list[tuple[bytes, int, int] | None]:
     metadata, region, table = mine or (b"", 0, 0)
-    lengths = comm.all_gather(np.array([len(metadata), region, table], dtype=np.int64)).reshape(comm.size, 3)
-    padded = np.zeros(max(1, int(lengths[:, 0].max())), dtype=np.uint8)
-    padded[: len(metadata)] = np.frombuffer(metadata, dtype=np.uint8)
-    every = comm.all_gather(padded).reshape(comm.size, -1)
-    return [(every[r, : int(n)].tobytes(), int(a), int(b)) if n > 0 else None for r, (n, a, b) in enumerate(lengths)]
+    numbers = comm.all_gather(np.array([region, table], dtype=np.int64)).reshape(comm.size, 2)
+    return [(text, int(a), int(b)) if text else None for text, (a, b) in zip(_texts(comm, metadata), numbers)]
 
 
 def _run(comm: Any, src: DistTensor, dst: DistTensor) -> None:

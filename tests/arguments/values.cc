@@ -39,7 +39,7 @@ void costs_and_states(Draws& d) {
   EXPECT_EQ(none.error().blame, Blame::kInput);
   EXPECT_EQ(none.moved_bytes(), 0);
   EXPECT_EQ(none.posted(), none.progressed());
-  EXPECT_EQ(Prepared().elements(), 0);
+  EXPECT_EQ(Prepared().elements() + Prepared().element_bytes(), 0);
 }
 
 // Without a GPU, or with ranks on the host: WEFT_DEVICE=host.
@@ -103,7 +103,8 @@ std::vector<Try> tries_of_values() {
         "weft::transfer::PathCost::us", "weft::transfer::Costs::of", "weft::transfer::gpus",
         "weft::transfer::measure_costs", "weft::transfer::Request::state", "weft::transfer::Request::error",
         "weft::transfer::Request::moved_bytes", "weft::transfer::Request::posted",
-        "weft::transfer::Request::progressed", "weft::transfer::Prepared::elements"},
+        "weft::transfer::Request::progressed", "weft::transfer::Prepared::elements",
+        "weft::transfer::Prepared::element_bytes"},
        costs_and_states,
        4},
   };

@@ -207,6 +207,35 @@ def groups(rank, ranks):
     print("right")
 
 
+def reproducible(rank, ranks):
+    """The first sums have the same bits whatever follows them, and are those of the ranks in their order."""
+    import weftcomm_torch
+
+    group = dist.new_group(backend="weft", pg_options=weftcomm_torch.Options(reproducible=True))
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2):
+        inputs = []
+        for r in range(ranks):
+            random = torch.Generator().manual_seed(r)
+            values = torch.randn(1 << 17, generator=random) * torch.exp2(torch.randint(-6, 7, (1 << 17,), generator=random))
+            inputs.append(values.to(dtype))
+        found = []
+        for count in (64, 1000, 1 << 12, 1 << 17):
+            x = inputs[rank][:count].clone()
+            dist.all_reduce(x, group=group)
+            found.append(x[:64].view(torch.uint8))
+        part = torch.empty((1 << 17) // ranks, dtype=dtype)
+        dist.reduce_scatter_tensor(part, inputs[rank][: part.numel() * ranks].clone(), group=group)
+        if rank == 0:
+            found.append(part[:64].view(torch.uint8))
+        assert all(torch.equal(found[0], other) for other in found[1:]), dtype
+        if dtype == torch.float32:
+            total = inputs[0][:64].clone()
+            for other in inputs[1:]:
+                total += other[:64]
+            assert torch.equal(found[0], total.view(torch.uint8))
+    print("right")
+
+
 def gather_single(rank, ranks):
     for root in range(ranks):
         for dtype in (torch.float32, torch.bool, torch.float8_e4m3fn):

@@ -17,6 +17,10 @@ def test_collectives_and_objects_on_every_rank(job, ranks, tmp_path):
     assert run(job, tmp_path, ranks) == ["right"] * ranks
 
 
+def test_reproducible_sums_have_the_same_bits_whatever_their_size(tmp_path):
+    assert run("reproducible", tmp_path, ranks=4) == ["right"] * 4
+
+
 @pytest.mark.parametrize("job", ["messages", "dropped", "asynchronous", "coalesced", "powersgd", "memory", "refused", "numbered", "restarted"])
 def test_with_two_ranks(job, tmp_path):
     assert run(job, tmp_path) == ["right"] * 2

@@ -24,12 +24,19 @@ Access Session::count_call(Ballot& ballot, bool reached) {
     if (window >= ballot.votes && reached) votes.vote(window);
     ballot.votes = window + 1;
   }
-  return {.direct = ballot.direct, .reached = reached};
+  return {.direct = ballot.direct, .reached = reached, .adopted = bool(adopted_)};
 }
 
-bool Session::peers_reach(const Request& r, const Buffers& b) const {
-  return (b.in_bytes == 0 || executor_->reaches(r.in, b.in_bytes)) &&
-         (b.out_bytes == 0 || executor_->reaches(r.out, b.out_bytes)) && (ballots_.size() == 1 || !overwrites_input(r));
+bool Session::peers_reach(const Request& r, const Buffers& b) {
+  adopted_ = {};
+  if (ballots_.size() > 1 && overwrites_input(r)) return false;
+  const auto look = [&](const void* data, Bytes bytes, std::shared_ptr<const AdoptedPages>& pages) {
+    if (bytes == 0 || executor_->reaches(data, bytes)) return true;
+    pages = AdoptedPages::of(data, bytes);
+    return pages != nullptr && executor_->reaches(pages->shared(data), bytes);
+  };
+  const bool in = look(r.in, b.in_bytes, adopted_.in), out = look(r.out, b.out_bytes, adopted_.out);
+  return in && out;
 }
 
 Status Copies::make_room(const Buffers& buffers) {

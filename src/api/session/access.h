@@ -13,6 +13,7 @@ namespace weft::session {
 struct Access {
   bool direct = false;   // those of all ranks, or copies of them: decided alike on all ranks, see fabric::Votes
   bool reached = false;  // this rank's own, without a copy
+  bool adopted = false;  // because they are adopted pages, which they need not be in the next call
   bool operator==(const Access&) const = default;
 };
 

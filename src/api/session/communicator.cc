@@ -10,12 +10,14 @@ namespace weft {
 
 namespace {
 
+tl::unexpected<Error> inherited() { return bad_input("this process was forked after the communicator had connected"); }
+
 // Makes a call of the owner thread, alone in the session. std::bad_alloc breaks the communicator on all ranks: nobody
 // knows how far the call has come.
 template <class Call>
 auto entered(session::Session& session, Call call) -> decltype(call()) {
   if (session.owner.inherited()) [[unlikely]]
-    return bad_input("this process was forked after the communicator had connected");
+    return inherited();
   const session::Session::Turn turn(session);
   try {
     return call();
@@ -74,6 +76,16 @@ Memory::~Memory() {
   if (data_ != nullptr && !session_->owner.inherited()) session_->executor().deallocate(data_);
 }
 
+RegisteredMemory::RegisteredMemory(RegisteredMemory&&) noexcept = default;
+
+RegisteredMemory& RegisteredMemory::operator=(RegisteredMemory&& other) noexcept {
+  std::swap(session_, other.session_);
+  std::swap(pages_, other.pages_);
+  return *this;
+}
+
+RegisteredMemory::~RegisteredMemory() = default;
+
 Rank Communicator::rank() const { return !session_ ? -1 : session_->executor().rank(); }
 Rank Communicator::ranks() const { return !session_ ? 0 : session_->executor().ranks(); }
 
@@ -96,10 +108,13 @@ Result<std::vector<Work>> Communicator::start(std::span<const Request> requests)
   if (!session_) return no_communicator();
   return entered(*session_, [&]() -> Result<std::vector<Work>> {
     std::vector<Work> works;
+    const std::size_t all = requests.size();
     while (!requests.empty()) {
       const std::size_t together = session::fusible(requests, session_->executor().ranks());
-      WEFT_TRY(const auto pending,
-               together == 1 ? session_->start(requests.front()) : session_->start(requests.first(together)));
+      auto started = together == 1 ? session_->start(requests.front()) : session_->start(requests.first(together));
+      if (!started && started.error().code == Code::kInvalidArgument && all > 1)
+        started.error().message = fmt::format("call {} of {}: {}", works.size() + 1, all, started.error().message);
+      WEFT_TRY(const auto pending, std::move(started));
       for (std::size_t i = 0; i < together; ++i) {
         works.emplace_back().pending_ = pending;
         works.back().session_ = session_;
@@ -180,12 +195,23 @@ Result<Received> Communicator::receive(void* data, std::size_t count, DataType t
 
 Result<Memory> Communicator::allocate(std::size_t bytes) {
   if (!session_) return no_communicator();
+  if (session_->owner.inherited()) return inherited();
   if (bytes > session::kAddressSpace)
     return failure(Code::kNoResources, Blame::kOperation, "allocate: {} bytes are more than a process can have", bytes);
   Memory memory;
   WEFT_TRY(memory.data_, session_->executor().allocate(static_cast<Bytes>(bytes)));
   memory.session_ = session_;
   memory.size_ = bytes;
+  return memory;
+}
+
+Result<RegisteredMemory> Communicator::register_memory(void* data, std::size_t bytes) {
+  if (!session_) return no_communicator();
+  if (session_->owner.inherited()) return inherited();
+  RegisteredMemory memory;
+  WEFT_TRY(memory.pages_,
+           session::AdoptedPages::adopt(std::shared_ptr<exec::Executor>(session_, &session_->executor()), data, bytes));
+  memory.session_ = session_;
   return memory;
 }
 

@@ -104,8 +104,8 @@ void Session::leave_record(const Error& error) const {
 }
 
 inline const Prepared* Session::again(const Request& r) {
-  const bool same = last_ != nullptr && last_->is_even && r.in == last_->request.in && r.out == last_->request.out &&
-                    same_shape(r, last_->request);
+  const bool same = last_ != nullptr && last_->is_even && !last_->access.adopted && r.in == last_->request.in &&
+                    r.out == last_->request.out && same_shape(r, last_->request);
   if (!same || last_->ballot->calls + 1 == last_->ballot->decides) return nullptr;
   ++last_->ballot->calls;
   return last_->prepared.get();
@@ -118,6 +118,7 @@ Result<const Prepared*> Session::prepare(const Request& r) {
   if (!prepared && counted != nullptr) {  // a call that is refused is none
     before.votes = counted->votes;
     *counted = before;
+    adopted_ = {};
   }
   return prepared;
 }
@@ -234,6 +235,10 @@ bool Session::begin(const Order& o) {
   if (o.request != nullptr) {
     call.in = o.input.empty() ? static_cast<const std::byte*>(o.request->in) : o.input.data();
     call.out = static_cast<std::byte*>(o.request->out);
+    if (o.adopted != nullptr) [[unlikely]] {
+      if (o.adopted->in) call.in = o.adopted->in->shared(call.in);
+      if (o.adopted->out) call.out = o.adopted->out->shared(call.out);
+    }
     if (prepared.copies) [[unlikely]] {
       if (prepared.buffers.in_bytes > 0)
         std::memcpy(copies_.in(), call.in, static_cast<std::size_t>(prepared.buffers.in_bytes));
@@ -313,6 +318,7 @@ Status Session::finish(const Order& o, Status status) {
 void Session::finish(Pending& p, Status status) {
   p.done = true;
   p.status = finish(p.order(), std::move(status));
+  p.adopted = {};
   if (!p.fused) return;
   if (p.status) p.fused->copy_out();
   p.fused.reset();  // its memory serves the next
@@ -333,6 +339,11 @@ Status Session::run(const Request& request) {
   if (request.timeout) [[unlikely]] {
     WEFT_CHECK(check_timeout(schedule::name(request.collective), request.timeout));
     order.timeout = request.timeout;
+  }
+  AdoptedBuffers adopted;
+  if (adopted_) [[unlikely]] {
+    adopted = std::exchange(adopted_, {});
+    order.adopted = &adopted;
   }
   ++operations_;
   if (request.in != request.out || prepared->may_be_in_place || prepared->copies) [[likely]]
@@ -361,6 +372,7 @@ Result<std::shared_ptr<Pending>> Session::start(const Request& request) {
   WEFT_CHECK(check_timeout(schedule::name(request.collective), request.timeout));
   Pending pending{.request = request, .prepared = prepared->shared_from_this(), .timeout = request.timeout};
   if (overwrites_input(request)) pending.input = input_of(request, *prepared);
+  pending.adopted = std::exchange(adopted_, {});
   return enqueue(std::move(pending));
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "api/session/access.h"
+#include "api/session/adopted.h"
 #include "api/session/asymmetric_fence.h"
 #include "api/session/description.h"
 #include "api/session/fusion.h"
@@ -56,6 +57,7 @@ struct Order {
   std::uint64_t number = 0;                               // of the operation on its communicator, from 1
   std::optional<std::chrono::milliseconds> timeout = {};  // see Request
   std::string_view name = {};                             // of the call that has the transfers; empty: exchange
+  const AdoptedBuffers* adopted = nullptr;                // null: its buffers are where the request says
 };
 
 // An operation that outlives the call that started it.
@@ -67,11 +69,19 @@ struct Pending {
   std::uint64_t number = 0;
   std::optional<std::chrono::milliseconds> timeout = {};
   std::shared_ptr<const Fused> fused = nullptr;  // whose `whole` the request is; null: it stands alone
+  AdoptedBuffers adopted = {};                   // until its end
   bool done = false;
   Status status = {};
 
   Order order() const {
-    return {transfers.empty() ? &request : nullptr, transfers, input, prepared.get(), number, timeout};
+    return {transfers.empty() ? &request : nullptr,
+            transfers,
+            input,
+            prepared.get(),
+            number,
+            timeout,
+            {},
+            adopted ? &adopted : nullptr};
   }
 };
 
@@ -275,11 +285,13 @@ class Session {
   Access count_call(Ballot& ballot, bool reached);
   // Of the request's shape. Requires: check_request().
   Ballot& ballot_of(const Request& request);
-  bool peers_reach(const Request& request, const Buffers& buffers) const;
+  // Leaves in adopted_ what the buffers lie in.
+  bool peers_reach(const Request& request, const Buffers& buffers);
   Result<const Prepared*> prepare(const Request& request, Ballot*& counted, Ballot& before);
   // Before begin(): memory for a call that needs it. Errors: kNoResources, which break the communicator.
   Status make_room(const Order& order);
   std::vector<Ballot> ballots_;  // one where ranks need not vote
+  AdoptedBuffers adopted_;       // of the call that is being prepared, until that takes them
   Copies copies_{executor_.get()};
   std::vector<KnownRequest> known_requests_;  // the latest; programs come back to a few, such as their gradients
   std::size_t requests_prepared_ = 0;

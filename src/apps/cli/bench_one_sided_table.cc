@@ -25,6 +25,7 @@ Status OneSidedTable::write() const {
   if (spec_.json.empty()) return {};
   nlohmann::json json{{"schema", "weft.bench_one_sided/1"}, {"world", world_}, {"machine", machine_},
                       {"operation", spec_.collective_name}, {"ranks", ranks_}, {"rows", nlohmann::json::array()}};
+  if (!spec_.faults.empty()) json["faults"] = spec_.faults;
   for (const OneSidedRow& row : rows_) {
     json["rows"].push_back({{"bytes", row.bytes}, {"what", row.what}, {"time_us", row.us}, {"bound_us", nullptr}});
     if (row.bound_us > 0) json["rows"].back()["bound_us"] = row.bound_us;

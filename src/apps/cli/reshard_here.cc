@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLimit{120'000};
+constexpr std::chrono::seconds kLimit{120}, kSaid{10};  // of a wait, and between lines that say whom it is for
 
 // Calls for 0 … n - 1 by a thread per CPU; the seconds that it took.
 double in_threads(Rank n, const std::function<void(Rank)>& call) {
@@ -71,11 +71,19 @@ Status check_fits_here(const reshard::Layout& from, const reshard::Layout& to) {
 
 namespace {
 
+Status pull_aloud(reshard::Receiver& receiver) {
+  for (auto waited = kSaid;; waited += kSaid) {
+    Status status = receiver.pull(kSaid);
+    if (status || status.error().code != Code::kTimeout || waited >= kLimit) return status;
+    fmt::print(stderr, "weft: after {} s: {}\n", waited.count(), status.error().message);
+  }
+}
+
 // What receivers make of the version that the senders have: seconds until the last one had all of it.
 Result<double> pull_all(std::vector<Target>& targets) {
   const double seconds = in_threads(static_cast<Rank>(targets.size()), [&](Rank r) {
     Target& t = targets[static_cast<std::size_t>(r)];
-    t.status = t.receiver->pull(kLimit);
+    t.status = pull_aloud(*t.receiver);
   });
   for (const Target& t : targets) WEFT_CHECK(t.status);
   return seconds;

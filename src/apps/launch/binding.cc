@@ -7,6 +7,7 @@
 #include <set>
 
 #include "api/calibrate/cpus.h"
+#include "base/counted.h"
 #include "base/env.h"
 #include "base/text.h"
 #include "net/link/interfaces.h"
@@ -93,7 +94,7 @@ Result<std::vector<Binding>> listed(const std::string& wanted, Rank ranks, const
   std::vector<Binding> sets;
   for (std::size_t at = 0; at <= wanted.size();) {
     const std::size_t colon = std::min(wanted.find(':', at), wanted.size());
-    WEFT_TRY(auto cpus, parse_cpus("--bind", wanted.substr(at, colon - at)));
+    WEFT_TRY(auto cpus, parse_cpus("--bind " + wanted, wanted.substr(at, colon - at)));
     for (const int cpu : cpus)
       if (!std::binary_search(host.usable.begin(), host.usable.end(), cpu))
         return bad_input(
@@ -102,6 +103,8 @@ Result<std::vector<Binding>> listed(const std::string& wanted, Rank ranks, const
     sets.push_back({std::move(cpus), "as listed"});
     at = colon + 1;
   }
+  if (std::ssize(sets) > ranks)
+    return bad_input("--bind {}: {} lists, and {} here", wanted, sets.size(), counted(ranks, "rank"));
   std::vector<Binding> all;
   for (Rank r = 0; r < ranks; ++r) all.push_back(sets[static_cast<std::size_t>(r) % sets.size()]);
   return all;
@@ -127,12 +130,11 @@ Result<std::vector<int>> parse_cpus(const std::string& what, const std::string& 
     const std::size_t comma = std::min(text.find(',', at), text.size());
     const std::string part = text.substr(at, comma - at);
     const std::size_t dash = part.find('-');
-    WEFT_TRY(const auto first, parse_integer(what, part.substr(0, dash), 0, kMostCpus));
-    std::int64_t last = first;
-    if (dash != std::string::npos) {
-      WEFT_TRY(last, parse_integer(what, part.substr(dash + 1), first, kMostCpus));
-    }
-    for (std::int64_t cpu = first; cpu <= last; ++cpu) cpus.insert(static_cast<int>(cpu));
+    const auto first = parse_integer(what, part.substr(0, dash), 0, kMostCpus);
+    const auto last = dash == std::string::npos ? first : parse_integer(what, part.substr(dash + 1), 0, kMostCpus);
+    if (!first || !last || *last < *first)
+      return bad_input("{}: '{}' is no processor 0 … {} and no range of them", what, part, kMostCpus);
+    for (std::int64_t cpu = *first; cpu <= *last; ++cpu) cpus.insert(static_cast<int>(cpu));
     at = comma + 1;
   }
   return std::vector<int>(cpus.begin(), cpus.end());
@@ -162,7 +164,8 @@ Result<std::vector<Binding>> bindings_of(const std::string& wanted, Rank ranks, 
   }
   if (wanted == "nic") {
     const auto nics = nics_of(host);
-    if (nics.empty()) return bad_input("--bind nic: WEFT_IFACE names no interface that is a device of this machine");
+    if (nics.empty())
+      return bad_input("--bind nic: no interface is a device of this machine, or WEFT_IFACE leaves none");
     return beside(nics, ranks, host);
   }
   if (wanted == "gpu") {
@@ -184,7 +187,9 @@ std::string report_of(Rank rank, const Binding& b, const HostProcessors& host) {
 Result<std::vector<Binding>> bind_as_asked(Rank first, Rank ranks) {
   WEFT_TRY(const HostProcessors host, host_processors());
   WEFT_TRY(auto all, bindings_of(env::value_of("WEFT_BIND").value_or(""), ranks, host));
-  if (env::value_of("WEFT_REPORT_BINDINGS").value_or("0") == "1")
+  const std::string reports = env::value_of("WEFT_REPORT_BINDINGS").value_or("0");
+  if (reports != "0" && reports != "1") return bad_input("WEFT_REPORT_BINDINGS is '{}': 0 or 1", shown(reports));
+  if (reports == "1")
     for (Rank r = 0; r < ranks; ++r)
       fmt::print(stderr, "weft: {}\n", report_of(first + r, all[static_cast<std::size_t>(r)], host));
   return all;

@@ -54,7 +54,7 @@ TEST_F(TwoNodes, RanksAreBesideTheirNicOrGpu) {
   EXPECT_EQ(bound("nic", 2), "4-7 4-7");
   EXPECT_EQ(bound("gpu", 1), "4-7");
   host.interfaces = {"veth0"};
-  EXPECT_NE(bound("nic", 2).find("no interface that is a device"), std::string::npos);
+  EXPECT_NE(bound("nic", 2).find("no interface is a device"), std::string::npos);
 }
 
 TEST_F(TwoNodes, MasksOfCgroupsAndLaunchersHold) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <unordered_map>
 
 #include "move/reshard/digests.h"
@@ -17,7 +18,7 @@ class Changes {
   void forget(Rank sender) { now_.erase(sender); }
   const Table* table(Rank sender) const {
     const auto found = now_.find(sender);
-    return found == now_.end() ? nullptr : &found->second;
+    return found == now_.end() ? nullptr : found->second.get();
   }
   void arrived(std::int64_t unit, Rank sender) { from_now_[unit] = sender; }
   // Every unit has arrived.
@@ -31,7 +32,7 @@ class Changes {
       const std::function<void(std::int64_t element, std::int64_t offset, std::int64_t bytes)>& call) const;
 
  private:
-  std::map<Rank, Table> before_, now_;
+  std::map<Rank, std::shared_ptr<const Table>> before_, now_;
   std::map<Rank, std::vector<std::int64_t>> changed_;              // blocks that differ between both, ascending
   std::unordered_map<std::int64_t, Rank> from_before_, from_now_;  // by unit
 };

@@ -34,6 +34,12 @@ std::string_view name(State state) {
 }
 
 std::int64_t Prepared::elements() const { return list_ == nullptr ? 0 : list_->elements; }
+
+std::int64_t Prepared::element_bytes() const {
+  if (list_ == nullptr || list_->rows.empty()) return 0;
+  const std::int64_t bytes = list_->rows.front().bytes;
+  return std::ranges::all_of(list_->rows, [&](const Rows& r) { return r.bytes == bytes; }) ? bytes : 0;
+}
 State Request::state() const { return work_ ? work_->state : State::kFailed; }
 const Error& Request::error() const {
   static const Error none = bad_input("the request is empty: make() did not return it").value();

@@ -250,6 +250,9 @@ Result<std::vector<StripeShare>> read_striped(Agent& agent, const Prepared& loca
   const auto blocks = static_cast<std::size_t>(local.elements());
   if (sources.empty() || blocks == 0 || block_bytes < 1)
     return bad_input("{} blocks of {} B from {} sources", blocks, block_bytes, sources.size());
+  if (local.element_bytes() != block_bytes)
+    return bad_input("blocks of {} B, and the elements of the local list have {}", block_bytes,
+                     local.element_bytes() == 0 ? "several sizes" : fmt::format("{} B", local.element_bytes()));
   for (const StripeSource& s : sources) {
     const bool sizes = (s.elements.empty() || s.elements.size() == blocks) &&
                        (s.generations.empty() || s.generations.size() == blocks);

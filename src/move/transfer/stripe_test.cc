@@ -132,6 +132,23 @@ TEST(Stripe, ABlockThatNoSourceCanGiveIsAnErrorWithEachReason) {
   EXPECT_NE(shares.error().message.find("the file ends there"), std::string::npos) << shares.error().message;
 }
 
+TEST(Stripe, BlocksHaveTheSizeOfTheListsElements) {
+  Bench b;
+  const std::vector<StripeSource> sources{b.memory()};
+  for (const std::int64_t bytes : {kBlock / 2, kBlock * 2}) {
+    const auto shares = read_striped(b.agent, b.local, bytes, sources);
+    ASSERT_FALSE(shares) << bytes;
+    EXPECT_NE(shares.error().message.find(std::to_string(bytes) + " B, and the elements of the local list have 4096 B"),
+              std::string::npos)
+        << shares.error().message;
+  }
+  const std::vector<Rows> mixed{{b.here.region, 0, kBlock, 0, 1}, {b.here.region, kBlock, kBlock / 2, 0, 1}};
+  const Prepared several = b.agent.prepare("", mixed).value();
+  EXPECT_EQ(several.element_bytes(), 0);
+  EXPECT_EQ(b.local.element_bytes(), kBlock);
+  EXPECT_FALSE(read_striped(b.agent, several, kBlock, sources));
+}
+
 TEST(Stripe, ThePeersDeathLeavesTheFile) {
   Bench b;
   auto sources = std::vector<StripeSource>{b.memory(), b.file()};
