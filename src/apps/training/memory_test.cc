@@ -131,8 +131,8 @@ TEST(Memory, ACardThatIsFullTakesCachedSegmentsBack) {
   const StageMemory tight = peak_memory(m, plan, card);
   EXPECT_GT(tight.retries, 0);
   EXPECT_LE(tight.total(), card.memory);
-  card.memory = free.allocated() / 2;  // nothing helps
-  EXPECT_EQ(peak_memory(m, plan, card).retries, 0);
+  card.memory = free.allocated() / 2;  // nothing helps; said is what a card would have to have
+  EXPECT_GE(peak_memory(m, plan, card).reserved(), free.allocated());
   EXPECT_EQ(fit(peak_memory(m, plan, card), card), Fit::kNo);
 }
 
