@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kTrial = 512;   // flows that have ended, before it is judged whether ways come again
 constexpr double kComesAgain = 1.125;  // flows of a way, in the mean
-constexpr std::size_t kLong = 16;       // resources of a way that may share them with others; a choice
+constexpr std::size_t kLong = 16;      // resources of a way that may share them with others; a choice
 
 void take_out(auto& list, auto at) {
   *at = list.end()[-1];

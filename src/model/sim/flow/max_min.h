@@ -64,7 +64,8 @@ class MaxMin {
 
   // What solve() has looked at so far, for tests of how much work there is.
   struct Work {
-    std::int64_t shares = 0, neighbours = 0;  // computed anew; resources asked whether a neighbour's change reaches them
+    std::int64_t shares = 0,
+                 neighbours = 0;  // computed anew; resources asked whether a neighbour's change reaches them
   };
   const Work& work() const { return work_; }
 
@@ -142,7 +143,7 @@ class MaxMin {
   std::vector<ResourceState> resources_;
   Headroom headroom_;
   std::vector<WayState> ways_;
-  std::vector<Grant> grants_;                  // by way
+  std::vector<Grant> grants_;  // by way
   std::vector<Trunk> trunks_;
   std::vector<Branch> branches_;
   std::vector<Way> trunkless_;                 // the latest long ways without a trunk

@@ -278,8 +278,8 @@ TEST(MaxMin, StaysWithinItsToleranceWhereASwitchCopies) {
     Flows flows;
     for (int change = 0; change < 80; ++change) {
       if (flows.empty() || random() % 3 != 0) {
-        const Path path = (random() % 2 == 0 ? one : two).way(static_cast<unsigned>(random() % 3), random() % kGpus,
-                                                              random() % kGpus);
+        const Path path = (random() % 2 == 0 ? one : two)
+                              .way(static_cast<unsigned>(random() % 3), random() % kGpus, random() % kGpus);
         const double cap = 1 + static_cast<double>(random() % 40);
         flows[m.start(m.add_way(path), cap)] = {path, cap};
       } else {
