@@ -21,7 +21,7 @@ namespace {
 // to each other are each other's mirror image, and with an odd number of nodes one connection leads from a last GPU to
 // a first one, over two rails: then channels that share a NIC meet at other times, and the node matters a little.
 TEST_F(Relations, OneFaultCostsARingTheSameTwoNodesOn) {
-  constexpr double kMirrored = 0.04, kMostSteps = 1e5;  // as seen in 1,300 cases; a third of a second
+  constexpr double kMirrored = 0.04, kMostSteps = 1e5;  // twice what was seen; a third of a second
   for (int i = 0; i < machines_; ++i) {
     const Made made = machine();
     const int nodes = made.healthy.nodes(), one = below(nodes), on = below(nodes - 1);
