@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kTrial = 512;   // flows that have ended, before it is judged whether ways come again
 constexpr double kComesAgain = 1.125;  // flows of a way, in the mean
+constexpr std::size_t kLong = 16;      // resources of a way that may share them with others; a choice
 
 void take_out(auto& list, auto at) {
   *at = list.end()[-1];
@@ -22,6 +23,8 @@ MaxMin::Resource MaxMin::add_resource(double capacity) {
   resources_.push_back({.capacity = capacity});
   waiting_.push_back(0);
   looked_.push_back(0);
+  trunk_of_.push_back(-1);
+  marked_.push_back(0);
   headroom_.add(capacity);
   return static_cast<Resource>(resources_.size() - 1);
 }
@@ -48,7 +51,9 @@ MaxMin::Way MaxMin::add_way(Path path) {
   std::ranges::copy(path, uses);
   ways_.push_back({.uses = uses, .length = static_cast<std::uint32_t>(path.size())});
   grants_.emplace_back();
-  return static_cast<Way>(ways_.size() - 1);
+  const auto number = static_cast<Way>(ways_.size() - 1);
+  if (path.size() >= kLong) find_trunk(number);
+  return number;
 }
 
 void MaxMin::find_limits(WayState& way) {
@@ -147,21 +152,34 @@ void MaxMin::stop(Flow id) {
   free_.push_back(id);
 }
 
+// A resource of those that grant.
+void MaxMin::take(Grant& g, Resource r) const {
+  const double share = resources_[static_cast<std::size_t>(r)].share;
+  if (share < g.least) {
+    g.others = std::exchange(g.least, share);
+    g.narrowest = r;
+  } else {
+    g.others = std::min(g.others, share);
+  }
+}
+
 const MaxMin::Grant& MaxMin::grant_of(Way number) {
   Grant& g = grant(number);
   if (g.known) return g;
-  g.least = g.others = kUnlimited;
-  g.narrowest = -1;
-  g.known = true;
-  for (const auto [r, times] : way(number).limiting()) {
-    const double share = resource(r).share;
-    if (share < g.least) {
-      g.others = std::exchange(g.least, share);
-      g.narrowest = r;
-    } else {
-      g.others = std::min(g.others, share);
-    }
+  const std::int32_t branch = way(number).branch;
+  if (branch < 0) {
+    g.least = g.others = kUnlimited;
+    g.narrowest = -1;
+    for (const Use& use : way(number).limiting()) take(g, use.resource);
+  } else {
+    const Branch& b = branches_[static_cast<std::size_t>(branch)];
+    const Grant& trunk = grant_of_trunk(b.trunk);
+    g.least = trunk.least;
+    g.others = trunk.others;
+    g.narrowest = trunk.narrowest;
+    for (const Use& use : b.rest) take(g, use.resource);
   }
+  g.known = true;
   return g;
 }
 
@@ -221,11 +239,36 @@ double MaxMin::share_of(Resource r) {
   return kUnlimited;
 }
 
+// Only a neighbour that grants more than the changed resource granted or grants can notice. It is looked at once per
+// change.
+void MaxMin::look_at(Resource neighbour, Resource changed, double least) {
+  ++work_.neighbours;
+  if (std::exchange(looked_[static_cast<std::size_t>(neighbour)], visit_) == visit_) return;
+  const ResourceState& state = resource(neighbour);
+  if (neighbour != changed && least < state.share && state.demand > state.capacity) enqueue(neighbour);
+}
+
+void MaxMin::look_around(Way number, Resource changed, double least) {
+  const WayState& w = way(number);
+  if (w.branch < 0) {
+    for (const Use& use : w.limiting()) look_at(use.resource, changed, least);
+    return;
+  }
+  const Branch& b = branches_[static_cast<std::size_t>(w.branch)];
+  Trunk& trunk = trunks_[static_cast<std::size_t>(b.trunk)];
+  if (std::exchange(trunk.looked, visit_) != visit_)
+    for (const Resource r : trunk.resources) look_at(r, changed, least);
+  for (const Use& use : b.rest) look_at(use.resource, changed, least);
+}
+
 void MaxMin::recompute(Resource r) {
+  ++work_.shares;
   ResourceState& state = resource(r);
   const double before = state.share, now = share_of(r);
   if (now == before) return;
   state.share = now;
+  if (const std::int32_t trunk = trunk_of_[static_cast<std::size_t>(r)]; trunk >= 0)
+    renew(trunks_[static_cast<std::size_t>(trunk)].grant, r, before, now);
   const bool spreads = !(std::abs(now - before) <= kTolerance * std::min(now, before));
   const double least = std::min(now, before);
   ++visit_;
@@ -235,16 +278,7 @@ void MaxMin::recompute(Resource r) {
     const bool seen = std::exchange(g.visit, visit_) == visit_;  // with another flow of the way
     if (!seen) g.changed = renew(g, r, before, now);
     if (g.changed) touch(f);
-    if (seen || !spreads) continue;
-    // Only a neighbour that grants more than this one granted or grants can notice. Ways through a switch that copies
-    // share nearly all of their neighbours: each is looked at once.
-    for (const auto [other, times] : way(number).limiting()) {
-      std::uint64_t& looked = looked_[static_cast<std::size_t>(other)];
-      if (looked == visit_) continue;
-      looked = visit_;
-      const ResourceState& neighbour = resource(other);
-      if (other != r && least < neighbour.share && neighbour.demand > neighbour.capacity) enqueue(other);
-    }
+    if (!seen && spreads) look_around(number, r, least);
   }
 }
 

@@ -26,7 +26,9 @@ namespace weft::sim {
 // 1995.) Changes below kTolerance do not spread, so that a change in one corner does not shake a whole cluster.
 // Resources that can never bind (Headroom) know nothing of flows: most links, so that a flow comes and goes without
 // their memory being looked at. A way keeps the least share that its resources grant, and the least of the other ones:
-// a flow through hundreds of links, as those of a switch that copies, is asked for it once per user of each link.
+// a flow through hundreds of links, as those of a switch that copies, is asked for it once per user of each link. Long
+// ways that share most of their resources, as all that a switch copies to the same GPUs do, share a trunk: it is looked
+// at once per change, and not once per way.
 // Units: bytes per second. Thread: one at a time.
 class MaxMin {
  public:
@@ -60,12 +62,20 @@ class MaxMin {
   // ascending order; valid until the next call of anything.
   std::span<const Flow> solve();
 
+  // What solve() has looked at so far, for tests of how much work there is.
+  struct Work {
+    std::int64_t shares = 0,
+                 neighbours = 0;  // computed anew; resources asked whether a neighbour's change reaches them
+  };
+  const Work& work() const { return work_; }
+
  private:
   static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
   struct WayState {
     const Use* uses;        // the path
     Use* limits = nullptr;  // those of it that can bind, in its order, unless all can
     std::uint32_t length, binding = 0;
+    std::int32_t branch = -1;        // below 0: it has no trunk
     double wanted = 0, claimed = 0;  // by its flows, now and at the most so far; kept while some cannot bind
     SmallList<Flow, 2> flows = {};   // the same
 
@@ -79,6 +89,17 @@ class MaxMin {
     bool known = false;       // false: to be read from the shares
     bool changed = false;     // whether the last recompute() of one of them changed `least`, …
     std::uint64_t visit = 0;  // … whose number this is
+  };
+  // Resources that several long ways cross. No resource is in two trunks.
+  struct Trunk {
+    std::vector<Resource> resources;
+    Grant grant = {};          // of these
+    std::uint64_t looked = 0;  // the last call of recompute() that asked whether they can notice
+  };
+  // A way that crosses all resources of a trunk, and these besides.
+  struct Branch {
+    std::int32_t trunk;
+    Path rest;
   };
   struct FlowState {
     Way way = -1;
@@ -105,7 +126,13 @@ class MaxMin {
   bool ways_come_again() const;
   void bind(std::span<const Resource> newly);
   void list(Flow f, const Use& use);
+  void find_trunk(Way number);
+  void branch_off(Way number, std::int32_t trunk);
+  Grant& grant_of_trunk(std::int32_t trunk);
+  void take(Grant& grant, Resource r) const;
   const Grant& grant_of(Way number);
+  void look_around(Way number, Resource changed, double least);
+  void look_at(Resource neighbour, Resource changed, double least);
   static bool renew(Grant& grant, Resource r, double before, double now);
   double granted(const FlowState& f, Resource except);
   double share_of(Resource r);
@@ -116,7 +143,12 @@ class MaxMin {
   std::vector<ResourceState> resources_;
   Headroom headroom_;
   std::vector<WayState> ways_;
-  std::vector<Grant> grants_;                  // by way
+  std::vector<Grant> grants_;  // by way
+  std::vector<Trunk> trunks_;
+  std::vector<Branch> branches_;
+  std::vector<Way> trunkless_;                 // the latest long ways without a trunk
+  std::vector<std::int32_t> trunk_of_;         // by resource; below 0: none
+  std::vector<std::uint8_t> marked_;           // by resource: scratch of find_trunk
   std::uint64_t visit_ = 0;                    // calls of recompute() that changed a share
   std::vector<std::uint64_t> looked_;          // by resource: the last one that asked whether it can notice
   std::vector<std::unique_ptr<Use[]>> pages_;  // of the ways' paths; the last one is not full
@@ -133,6 +165,7 @@ class MaxMin {
     std::int32_t times;
   };
   std::vector<Limit> limits_;  // scratch of share_of
+  Work work_;
 };
 
 }  // namespace weft::sim

@@ -249,5 +249,71 @@ TEST(MaxMin, StaysWithinItsToleranceOfFillingFromNothingWhileFlowsComeAndGo) {
   }
 }
 
+// A switch with `up` and `down` of every GPU's link, and the ways through it: what all others read of a GPU, what a GPU
+// stores to all, and what one sends to another.
+struct Switch {
+  std::vector<MaxMin::Resource> up, down;
+
+  Switch(MaxMin& m, std::vector<double>& capacities, int gpus, std::mt19937& random) {
+    for (int i = 0; i < 2 * gpus; ++i) {
+      capacities.push_back(20 + static_cast<double>(random() % 20));
+      (i % 2 == 0 ? up : down).push_back(m.add_resource(capacities.back()));
+    }
+  }
+  Path way(unsigned kind, std::size_t a, std::size_t b) const {
+    Path path{{kind == 0 ? down[a] : up[a]}};
+    if (kind == 2) return {{up[a]}, {down[b]}};
+    for (const MaxMin::Resource r : kind == 0 ? up : down) path.push_back({r});
+    return path;
+  }
+};
+
+TEST(MaxMin, StaysWithinItsToleranceWhereASwitchCopies) {
+  constexpr std::size_t kGpus = 18;
+  std::mt19937 random(20261128);
+  for (int trial = 0; trial < 4; ++trial) {
+    MaxMin m;
+    std::vector<double> capacities;
+    const Switch one(m, capacities, kGpus, random), two(m, capacities, kGpus, random);
+    Flows flows;
+    for (int change = 0; change < 80; ++change) {
+      if (flows.empty() || random() % 3 != 0) {
+        const Path path = (random() % 2 == 0 ? one : two)
+                              .way(static_cast<unsigned>(random() % 3), random() % kGpus, random() % kGpus);
+        const double cap = 1 + static_cast<double>(random() % 40);
+        flows[m.start(m.add_way(path), cap)] = {path, cap};
+      } else {
+        const auto victim = std::next(flows.begin(), static_cast<long>(random() % flows.size()));
+        m.stop(victim->first);
+        flows.erase(victim);
+      }
+      m.solve();
+      for (const auto& [f, rate] : fill_from_nothing(capacities, flows))
+        ASSERT_NEAR(m.rate(f), rate, 10 * MaxMin::kTolerance * rate) << "trial " << trial << " change " << change;
+    }
+  }
+}
+
+// A share that changes concerns the 72 links of a rack's switch and the other link of each of 72 ways, not 73 links of
+// each way: 5,256.
+TEST(MaxMin, LooksAtASwitchThatCopiesOncePerChange) {
+  constexpr std::size_t kGpus = 72;
+  MaxMin m;
+  std::mt19937 random(7);
+  std::vector<double> capacities;
+  const Switch rack(m, capacities, kGpus, random);
+  std::vector<MaxMin::Flow> flows;
+  for (std::size_t i = 0; i < kGpus; ++i) flows.push_back(m.start(m.add_way(rack.way(0, i, 0)), 10));
+  m.solve();
+  const MaxMin::Work before = m.work();
+  for (const MaxMin::Flow f : flows) {
+    m.stop(f);
+    m.solve();
+  }
+  const auto shares = static_cast<double>(m.work().shares - before.shares);
+  EXPECT_GT(shares, 0);
+  EXPECT_LE(static_cast<double>(m.work().neighbours - before.neighbours) / shares, 2.0 * kGpus);
+}
+
 }  // namespace
 }  // namespace weft::sim
