@@ -18,7 +18,7 @@ constexpr double kMostEnlarged = 1e-3;
 
 // A million steps take about a second.
 Care care_for(const Outcome& shortest) {
-  constexpr std::int64_t kMuch = 100'000, kTooMuch = 1'000'000;
+  constexpr std::int64_t kMuch = 200'000, kTooMuch = 1'000'000;
   return shortest.operations > kTooMuch ? Care::kTwoRuns
          : shortest.operations > kMuch  ? Care::kAverage
                                         : Care::kPeriods;
