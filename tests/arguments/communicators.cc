@@ -295,6 +295,10 @@ void empty_objects(Draws& d) {
   EXPECT_EQ(memory.data(), nullptr);
   EXPECT_EQ(memory.size(), 0u);
   EXPECT_TRUE(memory.as<int>().empty());
+  RegisteredMemory registered;
+  RegisteredMemory moved = std::move(registered);
+  registered = std::move(moved);
+  EXPECT_FALSE(registered.shared());
 }
 
 void meetings(Draws& d) {
@@ -355,7 +359,7 @@ std::vector<Try> tries_of_communicators() {
       {{"weft::Communicator::operator bool", "weft::Communicator::Communicator", "weft::Communicator::shrink",
         "weft::Work::test", "weft::Group::start", "weft::Group::send", "weft::Group::receive", "weft::Memory::Memory",
         "weft::Memory::operator=", "weft::Memory::~Memory", "weft::Memory::data", "weft::Memory::size",
-        "weft::Memory::as"},
+        "weft::Memory::as", "weft::RegisteredMemory::RegisteredMemory", "weft::RegisteredMemory::operator="},
        empty_objects,
        4},
       {{"weft::Communicator::threads", "weft::Communicator::connect", "weft::Communicator::start_connect",
