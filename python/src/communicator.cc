@@ -105,7 +105,7 @@ class Comm {
     const char* operation = call.operation;
     const Inside inside(*this, operation);
     if (wait && lane_->idle()) [[likely]] {
-      registered_->clear();
+      dropped_arrays_->clear();
       check(released([&] { return call.run(lane_->communicator()); }), operation);
       return std::move(call.result);
     }
@@ -219,7 +219,7 @@ class Comm {
             "register",
             [&](Communicator& c) { return c.register_memory(memory.data(), memory.count() * size_of(memory.type())); }),
         "register");
-    return {std::move(registered), registered_};
+    return {std::move(registered), dropped_arrays_};
   }
   void release(Registration& registration) {
     if (!registration.registered()) return;
@@ -253,7 +253,7 @@ class Comm {
   std::invoke_result_t<Action, Communicator&> direct(const char* operation, Action action) {
     const Inside inside(*this, operation);
     if (!lane_->idle()) released([&] { return lane_->close(), 0; });  // what is queued comes first
-    registered_->clear();
+    dropped_arrays_->clear();
     return released([&] { return action(lane_->communicator()); });
   }
 
@@ -297,7 +297,7 @@ class Comm {
   }
 
   std::list<Dropped> dropped_;  // ends after the communicator
-  const std::shared_ptr<DroppedArrays> registered_ = std::make_shared<DroppedArrays>();
+  const std::shared_ptr<DroppedArrays> dropped_arrays_ = std::make_shared<DroppedArrays>();
   std::shared_ptr<Lane> lane_;
   nb::object handler_;  // of place_arrays(), from its first call on
   std::atomic<bool> inside_{false};

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstring>
@@ -76,9 +77,8 @@ Status check_replaceable(const Range& range) {
     if (!m->is_private()) return refused(at, "is shared already");
     if (!m->writable()) return refused(at, "cannot be written");
     if (m->inode != 0) return refused(at, "belongs to " + m->path);
-    const bool runs_here = number(&all) >= m->begin && number(&all) < m->end;
-    if (m->path == "[stack]" || (runs_here && number(&all) >= range.begin && number(&all) < range.end))
-      return refused(at, "is a stack");
+    const bool runs_here = number(&all) >= at && number(&all) < std::min(m->end, range.end);
+    if (m->path == "[stack]" || runs_here) return refused(at, "is a stack");
     at = m->end;
   }
   return {};

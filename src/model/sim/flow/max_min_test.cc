@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -217,35 +218,48 @@ std::map<MaxMin::Flow, double> fill_from_nothing(const std::vector<double>& capa
   return rates;
 }
 
+// A flow with a way of its own begins, or a flow ends; rates are then compared with the slow reference.
+struct Changes {
+  MaxMin& m;
+  std::mt19937& random;
+  const std::vector<double>& capacities;
+  Flows flows = {};
+
+  void one(const std::function<std::pair<Path, double>()>& drawn) {
+    if (flows.empty() || random() % 3 != 0) {
+      const auto [path, cap] = drawn();
+      flows[m.start(m.add_way(path), cap)] = {path, cap};
+    } else {
+      const auto victim = std::next(flows.begin(), static_cast<long>(random() % flows.size()));
+      m.stop(victim->first);
+      flows.erase(victim);
+    }
+    m.solve();
+    for (const auto& [f, rate] : fill_from_nothing(capacities, flows))
+      ASSERT_NEAR(m.rate(f), rate, 10 * MaxMin::kTolerance * rate);
+  }
+};
+
 TEST(MaxMin, StaysWithinItsToleranceOfFillingFromNothingWhileFlowsComeAndGo) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 30; ++trial) {
+    SCOPED_TRACE(trial);
     MaxMin m;
     std::vector<double> capacities;
     for (int r = 0; r < 12; ++r) {
       capacities.push_back(1 + static_cast<double>(random() % 100));
       m.add_resource(capacities.back());
     }
-    std::vector<std::unique_ptr<Path>> paths;
-    Flows flows;
-    for (int change = 0; change < 60; ++change) {
-      if (flows.empty() || random() % 3 != 0) {
-        auto& path = *paths.emplace_back(std::make_unique<Path>());
+    Changes changes{m, random, capacities};
+    for (int change = 0; change < 60; ++change)
+      changes.one([&]() -> std::pair<Path, double> {
+        Path path;
         for (int hop = 0; hop < 3; ++hop)
           if (const auto r = static_cast<MaxMin::Resource>(random() % 12);
               std::ranges::find(path, r, &MaxMin::Use::resource) == path.end())
             path.push_back({r, 1 + static_cast<std::int32_t>(random() % 3)});
-        const double cap = 1 + static_cast<double>(random() % 60);
-        flows[m.start(m.add_way(path), cap)] = {path, cap};
-      } else {
-        const auto victim = std::next(flows.begin(), static_cast<long>(random() % flows.size()));
-        m.stop(victim->first);
-        flows.erase(victim);
-      }
-      m.solve();
-      for (const auto& [f, rate] : fill_from_nothing(capacities, flows))
-        ASSERT_NEAR(m.rate(f), rate, 10 * MaxMin::kTolerance * rate) << "trial " << trial << " change " << change;
-    }
+        return {path, 1 + static_cast<double>(random() % 60)};
+      });
   }
 }
 
@@ -272,25 +286,17 @@ TEST(MaxMin, StaysWithinItsToleranceWhereASwitchCopies) {
   constexpr std::size_t kGpus = 18;
   std::mt19937 random(20261128);
   for (int trial = 0; trial < 4; ++trial) {
+    SCOPED_TRACE(trial);
     MaxMin m;
     std::vector<double> capacities;
     const Switch one(m, capacities, kGpus, random), two(m, capacities, kGpus, random);
-    Flows flows;
-    for (int change = 0; change < 80; ++change) {
-      if (flows.empty() || random() % 3 != 0) {
+    Changes changes{m, random, capacities};
+    for (int change = 0; change < 80; ++change)
+      changes.one([&]() -> std::pair<Path, double> {
         const Path path = (random() % 2 == 0 ? one : two)
                               .way(static_cast<unsigned>(random() % 3), random() % kGpus, random() % kGpus);
-        const double cap = 1 + static_cast<double>(random() % 40);
-        flows[m.start(m.add_way(path), cap)] = {path, cap};
-      } else {
-        const auto victim = std::next(flows.begin(), static_cast<long>(random() % flows.size()));
-        m.stop(victim->first);
-        flows.erase(victim);
-      }
-      m.solve();
-      for (const auto& [f, rate] : fill_from_nothing(capacities, flows))
-        ASSERT_NEAR(m.rate(f), rate, 10 * MaxMin::kTolerance * rate) << "trial " << trial << " change " << change;
-    }
+        return {path, 1 + static_cast<double>(random() % 40)};
+      });
   }
 }
 
