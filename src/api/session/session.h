@@ -158,6 +158,9 @@ class Session {
 
   exec::Executor& executor() { return *executor_; }
 
+  // Errors: the communicator is finalized.
+  Status check_not_finalized() const { return finalized_ ? tl::make_unexpected(*failure_) : Status(); }
+
   Status run(const Request& request);
   Status run(std::span<const Transfer> transfers, std::optional<std::chrono::milliseconds> timeout = {});
   Result<std::shared_ptr<Pending>> start(const Request& request);

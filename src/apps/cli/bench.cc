@@ -13,6 +13,7 @@
 #include "base/nearest_words.h"
 #include "base/text.h"
 #include "plan/cost/access_costs.h"
+#include "plan/cost/shipped.h"
 #include "plan/tune/nccl/choice.h"
 #include "plan/tune/vendor_rules.h"
 
@@ -131,6 +132,12 @@ Result<Machine> settle(BenchSpec& spec) {
     if (machine.view->topology().nodes() < 2)
       return bad_input("--post {}: {} is one node, whose ranks post nothing to a network", spec.post, machine.name);
     WEFT_TRY(auto costs, cost::posted_by(*machine.view, posting));
+    machine.view =
+        std::make_shared<cost::MachineView>(machine.view->topology(), std::move(costs), machine.view->caches());
+  }
+  if (tune::nccl::with_windows(spec.tuner)) {
+    WEFT_TRY(const auto calibration, cost::read_calibration(spec.calibration));
+    WEFT_TRY(auto costs, cost::costs_with_windows(*machine.view, calibration));
     machine.view =
         std::make_shared<cost::MachineView>(machine.view->topology(), std::move(costs), machine.view->caches());
   }
@@ -332,7 +339,8 @@ Command add_bench(CLI::App& app) {
                         ->capture_default_str();
   sub->add_option("--tuner", spec->tuner,
                   "with --on: weft, or nccl for what NCCL would choose; nccl-2.19 … nccl-2.30, nccl-2.29.2: what that "
-                  "release would; rccl, oneccl, neuron: by that library's published rules")
+                  "release would, with :symmetric for buffers in symmetric windows; rccl, oneccl, neuron: by that library's "
+                  "published rules")
       ->capture_default_str();
   sub->add_option("--algo", spec->algorithm,
                   "use this algorithm, or this file's schedule (.xml, .json), instead of choosing");
