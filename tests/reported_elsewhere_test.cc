@@ -42,6 +42,23 @@ TEST_P(ReportedElsewhere, ADeathBeforeTheFirstCallOfASubgroupIsNamedAtOnce) {
   for (const std::size_t r : {1, 2}) EXPECT_EQ(said[r], code_of(Code::kPeerDied) + " of 0");
 }
 
+// open-mpi/ompi #11261, #13501: an agreement hangs where not all of its ranks have seen a failure. Here some are in the
+// agreement already, and the others wait for them in a call that the death keeps from ending.
+TEST_P(ReportedElsewhere, AnAgreementOfWhichSomeRanksHaveNotSeenADeathEndsAtOnceAndCountsAllOthers) {
+  ConnectedJob job(5, options(30s), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+    (void)c.barrier();  // it may fail already, where a rank that has passed it has died
+    if (c.rank() == 4) kill(getpid(), SIGKILL);
+    const auto begin = Clock::now();
+    if (c.rank() % 2 == 0) (void)barrier_until_it_fails(c);
+    const auto agreed = c.agree(1);
+    if (!agreed) return text_of(agreed.error());
+    if (Clock::now() - begin > 10s) return "late";
+    return fmt::format("{} without {}", agreed->bits, fmt::join(agreed->ended, ","));
+  });
+  const auto said = job.join({4});
+  for (const std::size_t r : {0, 1, 2, 3}) EXPECT_EQ(said[r], "1 without 4");
+}
+
 // open-mpi/ompi #11724, pmodels/mpich #2198: recovery hangs after a second failure.
 TEST_P(ReportedElsewhere, TwoDeathsOneAfterAnotherAreShrunkAwayAndTheRestSplits) {
   ConnectedJob job(5, options(30s), [](Communicator& c, Report&, NoticeBoard&) -> std::string {

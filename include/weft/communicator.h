@@ -370,8 +370,9 @@ class Communicator {
   // communicators, too. A collective that is ok on one rank may have failed on another: this is how all learn whether
   // all got it. Waits for every rank that is not known to have ended as long as shrink() does; a living rank that comes
   // later, or never (it is inside finalize()), is not counted: every counted rank finds it in `ended` and `late`, and
-  // it gets kLeftOut. `ended` is empty exactly if `bits` are of all ranks. Leaves this communicator as it is. Errors:
-  // kNoQuorum as shrink(); kLeftOut: the others have agreed without this rank.
+  // it gets kLeftOut. `ended` is empty exactly if `bits` are of all ranks. Leaves this communicator as it is, but for a
+  // rank that has died: then it is broken, so that ranks that wait in calls of it come here. Errors: kNoQuorum as
+  // shrink(); kLeftOut: the others have agreed without this rank.
   [[nodiscard]] Result<Agreement> agree(std::uint64_t bits);
   // A communicator of the ranks here, which keep their numbers, and new ones, which call connect(id, ranks() …, ranks).
   // `id`: of a MeetingPlace for `ranks` ranks; only rank 0's counts. This communicator stays. Errors: as run and

@@ -65,8 +65,12 @@ std::string what(Array::Use use) { return use == Array::Use::kMemory ? "the memo
 void Array::refuse(const std::string& text) const { throw Failed(invalid(text), operation_); }
 
 Array::Array(nb::handle object, Use use, const char* operation) : operation_(operation) {
-  if (by_buffer(object, use)) return;
-  by_dlpack(object, use);
+  try {
+    if (!by_buffer(object, use)) by_dlpack(object, use);
+  } catch (...) {
+    if (has_view_) PyBuffer_Release(&view_);
+    throw;
+  }
 }
 
 Array::Array(Array&& other) noexcept
@@ -119,6 +123,9 @@ bool Array::by_buffer(nb::handle object, Use use) {
   const char* format = view_.format == nullptr ? "B" : view_.format;
   const char order = *format;
   if (std::strchr("@=<>!", order) != nullptr && order != '\0') ++format;
+  const bool plain = std::strcmp(Py_TYPE(object.ptr())->tp_name, "numpy.ndarray") == 0;  // spares two look-ups
+  if (!plain && nb::hasattr(object, "filled") && nb::hasattr(object, "mask"))
+    refuse("a masked array cannot be communicated: give it without its mask (filled(), or data and mask apart)");
   if (*format == 'O') refuse("an array of Python objects cannot be communicated: give it a numeric dtype");
   parts_ = *format == 'Z' ? 2 : 1;
   if (parts_ == 2) ++format;

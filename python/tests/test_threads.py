@@ -151,6 +151,7 @@ def test_buffers_without_numpy_are_taken():
     [
         (np.array([object()]), None, TypeError, "Python objects"),
         (np.arange(3, dtype=">i4"), None, TypeError, "byte order"),
+        (np.ma.masked_array([1.0, 2.0], mask=[False, True]), None, TypeError, "masked array"),
         (np.arange(3, dtype="complex256"), None, TypeError, "element type"),
         (np.arange(3.0), np.empty(4), weft.InvalidArgument, "do not fit"),
         (np.arange(3.0), np.empty(3, "f4"), weft.InvalidArgument, "element type"),
@@ -164,6 +165,14 @@ def test_what_cannot_be_communicated_is_refused_by_one_line(x, out, error, words
     with pytest.raises(error, match=words) as caught:
         comm.all_reduce(x, out=out)
     assert "\n" not in str(caught.value)
+
+
+def test_an_array_that_was_refused_is_its_owners_again():
+    comm = weft.threads(1)[0]
+    x = array.array("u", "ab")
+    with pytest.raises(TypeError, match="element type"):
+        comm.all_reduce(x)
+    x.append("c")  # a BufferError while somebody holds its memory
 
 
 def test_wrong_arguments_are_value_errors_that_break_nothing():

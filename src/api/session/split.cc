@@ -116,10 +116,25 @@ Result<std::shared_ptr<Session>> Session::shrink() {
   return groups_->survivors();
 }
 
+// Those who are waited for here may wait themselves, in a call that another rank's death keeps from ending, for ranks
+// that have come here: whoever sees the death breaks the communicator.
 Result<Agreement> Session::agree(std::uint64_t bits) {
   if (!groups_) return unsupported("agree");
   if (finalized_) return tl::make_unexpected(*failure_);
-  return groups_->agree(bits);
+  constexpr std::chrono::milliseconds kLookEvery{20};
+  Clock::time_point looked{};
+  const auto usual = std::exchange(groups_->stops, [&] {
+    if (const auto now = Clock::now(); now - looked >= kLookEvery) {
+      looked = now;
+      if (const Status found = executor_->health();
+          !found && found.error().code == Code::kPeerDied && !found.error().ranks.empty())
+        executor_->break_off(found.error().ranks.front(), fabric::Cause::kDied);
+    }
+    return executor_->stops();
+  });
+  auto agreed = groups_->agree(bits);
+  groups_->stops = usual;
+  return agreed;
 }
 
 tl::unexpected<Error> Session::unsupported(const char* what) const {
