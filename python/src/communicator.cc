@@ -9,12 +9,11 @@
 
 #include <atomic>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <thread>
-#include <vector>
 
 #include "call.h"
+#include "dropped_lanes.h"
 #include "lane.h"
 #include "numpy_memory.h"
 #include "registration.h"
@@ -44,37 +43,6 @@ class Tagged;
 std::optional<std::chrono::milliseconds> message_timeout(std::optional<double> seconds, const char* operation) {
   if (!seconds) return std::nullopt;
   return std::max(milliseconds_of(*seconds, operation), std::chrono::milliseconds(1));
-}
-
-// Communicators that Python has dropped while calls of theirs were under way: those run on, and what is left when
-// Python ends is aborted.
-class DroppedLanes {
- public:
-  void add(std::shared_ptr<Lane> lane) {
-    const std::lock_guard guard(mutex_);
-    std::erase_if(all_, [](const Dropped& d) { return d.last.done(); });
-    // The last call owns the lane, too, so that it ends on its queue's thread.
-    all_.push_back({lane, lane->queue([kept = lane](Communicator&) { return Status(); })});
-  }
-  void end() {
-    const std::lock_guard guard(mutex_);
-    for (const Dropped& d : all_)
-      if (const auto lane = d.lane.lock(); lane && !d.last.done()) lane->abort();
-    for (const Dropped& d : all_) (void)d.last.wait();
-    all_.clear();
-  }
-
- private:
-  struct Dropped {
-    std::weak_ptr<Lane> lane;
-    Queue::Handle last;
-  };
-  std::mutex mutex_;
-  std::vector<Dropped> all_;
-};
-DroppedLanes& dropped_lanes() {
-  static DroppedLanes all;
-  return all;
 }
 
 class Comm {
