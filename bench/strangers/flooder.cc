@@ -49,8 +49,8 @@ std::vector<int> listening_ports(int but) {
   std::FILE* const file = std::fopen("/proc/net/tcp", "r");
   if (file == nullptr) return ports;
   char line[512];
-  (void)std::fgets(line, sizeof line, file);
-  while (std::fgets(line, sizeof line, file) != nullptr) {
+  const bool titled = std::fgets(line, sizeof line, file) != nullptr;
+  while (titled && std::fgets(line, sizeof line, file) != nullptr) {
     unsigned port = 0, state = 0;
     if (std::sscanf(line, " %*d: %*x:%x %*x:%*x %x", &port, &state) != 2 || state != 0x0a) break;
     if (static_cast<int>(port) != but) ports.push_back(static_cast<int>(port));

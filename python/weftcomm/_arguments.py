@@ -97,6 +97,6 @@ def no_keyword(given: str, operation: str, function: Any) -> _errors.InvalidArgu
 
     known = [name for name in inspect.signature(function).parameters if name not in ("self", "options")]
     known += ["reproducible", "algorithm", "protocol", "channels", "scalar"]
-    near = difflib.get_close_matches(given, known, 1, 0.7)
+    near = difflib.get_close_matches(given, known, 1, 0.6)
     meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
     return refuse(f"{operation} has no keyword {shown(given)[1:-1]}: {meant}", operation)

@@ -152,6 +152,9 @@ session::Chooser chooser_of(std::shared_ptr<const cost::MachineView> machine, co
       forced.algorithms = {};
       if (const auto chosen = tune::choose(*machine, forced)) return chosen->plan;
     }
+    if (own.in_order && own.algorithm.empty() && !algorithm.empty() && said->insert(task.collective).second)
+      log->warn(LogPart::kPlan, "WEFT_ALGO={} serves no {} of reproducible sums: another is chosen", algorithm,
+                collective);
     WEFT_TRY(const auto chosen, tune::choose(*machine, own));
     log_choice(*log, *machine, own, chosen);
     return chosen.plan;

@@ -1,8 +1,8 @@
 #include "api/connect.h"
 
-#include "api/chooser.h"
 #include "api/log_lines.h"
 #include "api/open.h"
+#include "api/settings.h"
 #include "api/this_machine.h"
 #include "net/mixed/mixed.h"
 
@@ -37,7 +37,7 @@ protocol::Capabilities capabilities_of(const std::string& transport) {
 
 Result<Joined> join(const env::Settings& settings, const net::bootstrap::Job& job, const std::string& transport,
                     const calibrate::Rates& rates) {
-  WEFT_CHECK(check_forced(settings));
+  WEFT_CHECK(check_settings(settings));
   clean_up_after_others(job.rank);
   WEFT_TRY(auto log, open_log(settings, job.rank));
   log_job(*log, job);
@@ -58,7 +58,7 @@ Result<std::vector<Communicator>> open_threads(Rank ranks, const env::Settings& 
   constexpr Rank kMost = 1024;  // each keeps a place for every other: 2 GB and some seconds then
   if (ranks > kMost)
     return bad_input("threads: {} ranks: at most {} are threads of one process, more are processes", ranks, kMost);
-  WEFT_CHECK(check_forced(settings));
+  WEFT_CHECK(check_settings(settings));
   clean_up_after_others(0);
   WEFT_TRY(auto worlds, net::threads::open(ranks, limits_of(settings, ranks, *machine)));
   std::array<std::uint8_t, 16> number;

@@ -239,6 +239,7 @@ Status read_choice(Settings& s) {
   WEFT_TRY(s.channels, number("WEFT_CHANNELS", 0, 0, 64));
   WEFT_TRY(const auto reproducible, number("WEFT_REPRODUCIBLE", 0, 0, 1));
   s.reproducible = reproducible == 1;
+  WEFT_CHECK(number("WEFT_AS_GLOO", 0, 0, 1));
   s.rates = text("WEFT_RATES");
   return {};
 }

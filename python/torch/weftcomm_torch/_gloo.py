@@ -9,8 +9,11 @@ VARIABLE = "WEFT_AS_GLOO"
 
 
 def asked_for() -> bool:
-    """True where `weftcomm run --as-gloo` or WEFT_AS_GLOO=1 has asked for it."""
-    return os.environ.get(VARIABLE, "0") not in ("", "0")
+    """True where `weftcomm run --as-gloo` or WEFT_AS_GLOO=1 has asked for it. Errors: ValueError, another value."""
+    value = os.environ.get(VARIABLE, "")
+    if value not in ("", "0", "1"):
+        raise ValueError(f"{VARIABLE} '{value}' is neither 0 nor 1")
+    return value == "1"
 
 
 def _put(replacement: Any, wrap: Any) -> None:

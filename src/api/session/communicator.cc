@@ -197,6 +197,7 @@ Result<Received> Communicator::receive(void* data, std::size_t count, DataType t
 Result<Memory> Communicator::allocate(std::size_t bytes) {
   if (!session_) return no_communicator();
   if (session_->owner.inherited()) return inherited();
+  WEFT_CHECK(session_->check_not_finalized());
   if (bytes > session::kAddressSpace)
     return failure(Code::kNoResources, Blame::kOperation, "allocate: {} bytes are more than a process can have", bytes);
   Memory memory;
@@ -209,6 +210,7 @@ Result<Memory> Communicator::allocate(std::size_t bytes) {
 Result<RegisteredMemory> Communicator::register_memory(void* data, std::size_t bytes) {
   if (!session_) return no_communicator();
   if (session_->owner.inherited()) return inherited();
+  WEFT_CHECK(session_->check_not_finalized());
   RegisteredMemory memory;
   WEFT_TRY(memory.pages_,
            session::AdoptedPages::adopt(std::shared_ptr<exec::Executor>(session_, &session_->executor()), data, bytes));

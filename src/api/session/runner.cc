@@ -181,6 +181,7 @@ void Runner::explain(const Order& o, Error& error) const {
   const Rank self = executor_->rank();
   error.ranks = {found.peer, self};
   if (o.request == nullptr) {
+    error.field = "count or type";
     error.message = fmt::format(
         "what rank {} sent is of another count or type than what rank {} receives, or one of them called a collective",
         found.peer, self);

@@ -52,6 +52,9 @@ class Session {
   // Collectives, and transfers without tags.
   OperationQueue& operations() { return operations_; }
 
+  // Errors: the communicator is finalized.
+  Status check_not_finalized() const { return finalized_ ? tl::make_unexpected(*runner_.failure()) : Status(); }
+
   using Tagged = std::shared_ptr<TaggedOperation>;
   Result<Tagged> start(TaggedOperation operation);
   Result<bool> test(const Tagged& operation);

@@ -11,6 +11,7 @@
 #include "base/nearest_words.h"
 #include "base/text.h"
 #include "plan/cost/access_costs.h"
+#include "plan/cost/shipped.h"
 #include "plan/tune/nccl/choice.h"
 #include "plan/tune/vendor_rules.h"
 
@@ -94,6 +95,12 @@ Result<Machine> settle(BenchSpec& spec) {
       return bad_input("--post {}: {} is one node, whose ranks post nothing to a network", spec.conditions.post,
                        machine.name);
     WEFT_TRY(auto costs, cost::posted_by(*machine.view, posting));
+    machine.view =
+        std::make_shared<cost::MachineView>(machine.view->topology(), std::move(costs), machine.view->caches());
+  }
+  if (tune::nccl::with_windows(spec.forced.tuner)) {
+    WEFT_TRY(const auto calibration, cost::read_calibration(spec.calibration));
+    WEFT_TRY(auto costs, cost::costs_with_windows(*machine.view, calibration));
     machine.view =
         std::make_shared<cost::MachineView>(machine.view->topology(), std::move(costs), machine.view->caches());
   }

@@ -5,6 +5,7 @@
 #include "api/chooser.h"
 #include "api/connect.h"
 #include "api/open.h"
+#include "api/settings.h"
 #include "api/this_machine.h"
 #include "apps/cli/bench.h"
 #include "apps/cli/launch.h"
@@ -139,7 +140,7 @@ int join_and_run(const BenchSpec& spec, const env::Settings& settings, const net
 
 Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
   WEFT_TRY(const env::Settings settings, env::read());
-  WEFT_CHECK(api::check_forced(settings));
+  WEFT_CHECK(api::check_settings(settings));
   const std::string& transport = spec.transport.empty() ? settings.transport : spec.transport;
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine(transport));
   BenchReport report{.world = "real",

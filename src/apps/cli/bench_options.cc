@@ -76,9 +76,11 @@ void add_sweep(CLI::App& sub, AskedBench& spec) {
 }
 
 void add_choices(CLI::App& sub, AskedBench& spec) {
-  sub.add_option("--tuner", spec.forced.tuner,
-                 "with --on: weft, or nccl for what NCCL would choose; nccl-2.19 … nccl-2.30, nccl-2.29.2: what that "
-                 "release would; rccl, oneccl, neuron: by that library's published rules")
+  sub.add_option(
+         "--tuner", spec.forced.tuner,
+         "with --on: weft, or nccl for what NCCL would choose; nccl-2.19 … nccl-2.30, nccl-2.29.2: what that "
+         "release would, with :symmetric for buffers in symmetric windows; rccl, oneccl, neuron: by that library's "
+         "published rules")
       ->capture_default_str();
   sub.add_option("--algo", spec.forced.algorithm,
                  "use this algorithm, or this file's schedule (.xml, .json), instead of choosing");

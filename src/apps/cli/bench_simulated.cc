@@ -26,6 +26,7 @@
 #include "plan/cost/limit.h"
 #include "plan/tune/nccl/choice.h"
 #include "plan/tune/nccl/search.h"
+#include "plan/tune/nccl/symmetric.h"
 #include "plan/tune/tune.h"
 #include "plan/tune/vendor_rules.h"
 
@@ -138,6 +139,10 @@ Result<Job> job_on(const BenchSpec& spec, const Machine& machine, sim::Disturban
   if (spec.forced.tuner.starts_with("nccl")) {
     WEFT_TRY(job.nccl, tune::nccl::system_of(*machine.view, ranks));
     WEFT_TRY(job.nccl->release, tune::nccl::release_of(spec.forced.tuner));
+    job.nccl->windows = tune::nccl::with_windows(spec.forced.tuner);
+    if (job.nccl->windows)
+      if (const std::string why = tune::nccl::why_not_symmetric(*job.nccl, spec.sweep.collective); !why.empty())
+        return bad_input("--tuner {}: {} on {}: {}", spec.forced.tuner, spec.sweep.collective_name, machine.name, why);
   }
   return job;
 }

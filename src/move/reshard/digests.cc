@@ -8,7 +8,7 @@
 namespace weft::reshard {
 namespace {
 
-using Wide = unsigned __int128;
+__extension__ using Wide = unsigned __int128;
 
 // Odd numbers without a pattern: the fractions of the square roots of 2, 3, 5 and 7.
 constexpr std::uint64_t kKeys[4] = {0x6A09E667F3BCC909, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1};

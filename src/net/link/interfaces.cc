@@ -36,6 +36,11 @@ struct Entry {
   }
 };
 
+std::string none_fits(const Entry& e) {
+  return e.bits >= 0 ? fmt::format("no interface that is up has an address in '{}'", e.text)
+                     : fmt::format("no interface '{}' is up", e.text);
+}
+
 Result<Entry> parse_entry(const std::string& wanted, std::string text, bool excludes) {
   if (text.starts_with('^')) {
     excludes = true;
@@ -124,7 +129,7 @@ Result<std::vector<Interface>> choose_interfaces(const std::string& wanted) {
     for (const Interface& i : all)
       if (!i.address.loopback() && !link_local(i.address) && !is_excluded(i)) add(chosen, i);
   if (chosen.empty() && entries.size() == 1 && includes)
-    return bad_input("WEFT_IFACE: no interface '{}' is up; there are {}", wanted, known(all));
+    return bad_input("WEFT_IFACE: {}; there are {}", none_fits(entries.front()), known(all));
   if (chosen.empty()) return bad_input("WEFT_IFACE: '{}' leaves no interface; there are {}", wanted, known(all));
   if (chosen.size() > kMostRails)
     return bad_input("WEFT_IFACE: '{}' means {} interfaces, at most {} carry a job: {}", wanted, chosen.size(),
@@ -138,7 +143,7 @@ std::vector<std::string> missing_interfaces(const std::string& wanted) {
   const auto all = interfaces();
   for (const Entry& e : entries ? *entries : std::vector<Entry>())
     if (!e.excludes && std::none_of(all.begin(), all.end(), [&](const Interface& i) { return e.fits(i); }))
-      lines.push_back(fmt::format("WEFT_IFACE: no interface '{}' is up here; there are {}", e.text, known(all)));
+      lines.push_back(fmt::format("WEFT_IFACE: {} here; there are {}", none_fits(e), known(all)));
   return lines;
 }
 

@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 namespace weft::net::messages {
 namespace {
 
@@ -63,9 +65,15 @@ Status WaitPolicy::examine(Clock::time_point now, const WaitingFor& waiting_for)
     if (endpoint_.failure()) return examine(now, waiting_for);
   }
   for (const Rank peer : awaited) {
-    const std::string end = endpoint_.end_of(peer);
-    if (end.empty()) continue;
-    const std::string reason = end;
+    const std::string reason = endpoint_.end_of(peer);
+    if (reason.empty()) continue;
+    // The peer's last messages may have come, or its last acknowledgement, since `awaited` was written down.
+    const std::vector<Rank> still = waiting_for();
+    if (endpoint_.failure()) return examine(now, waiting_for);
+    if (std::find(still.begin(), still.end(), peer) == still.end()) {
+      moved_ = true;
+      return {};
+    }
     const auto cause = endpoint_.fate_of(peer);
     if (endpoint_.failure()) return examine(now, waiting_for);
     endpoint_.break_off(peer, cause);

@@ -94,5 +94,31 @@ TEST_F(TwoRanks, ASenderWhoseBytesWereReadDoesNotSleep) {
   while (at(0).unsettled() >= 0) expect_no_sleep(0);
 }
 
+// A look for one strand takes in another strand's message, which had been missing when the look began, and that its
+// sender has left.
+TEST_F(TwoRanks, APeerWhoseLastMessageComesDuringTheLookIsNotBlamedForLeaving) {
+  constexpr Bytes kFew = 64;
+  int asked = 0;
+  const auto waiting_for = [&]() -> std::vector<Rank> {
+    if (at(1).blocker(1, receive(1, 1, kFew)) < 0) return {};
+    if (++asked < 2) return {0};
+    EXPECT_TRUE(at(0).ready(1, send(0, 1, kFew)));
+    at(0).post(1, send(0, 1, kFew));
+    world[0].reset();
+    for (const auto until = messages::Clock::now() + kLong; !at(1).has_left(0) && messages::Clock::now() < until;)
+      at(1).pump_all();
+    return {0};
+  };
+  auto& policy = world[1]->wait_policy;
+  for (const auto until = messages::Clock::now() + kLong; asked < 2 && messages::Clock::now() < until;) {
+    const Status looked = policy.look(waiting_for);
+    ASSERT_TRUE(looked) << looked.error().message;
+  }
+  EXPECT_TRUE(at(1).has_left(0));
+  EXPECT_LT(at(1).blocker(1, receive(1, 1, kFew)), 0);
+  const Status healthy = policy.health();
+  EXPECT_TRUE(healthy) << healthy.error().message;
+}
+
 }  // namespace
 }  // namespace weft::net::tcp

@@ -1,5 +1,7 @@
 #include "plan/cost/shipped.h"
 
+#include <algorithm>
+
 #include "base/text_file.h"
 #include "machine/catalog/catalog.h"
 
@@ -43,15 +45,30 @@ Result<std::vector<std::string>> conditions_of(const topology::Topology& topolog
   return conditions;
 }
 
+namespace {
+
+Result<protocol::HopCosts> shipped_costs(bool gpus, const protocol::HopCosts::Conditions& conditions,
+                                         const CalibrationText& calibration) {
+  const auto kind = gpus ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
+  if (calibration.file.empty()) return protocol::HopCosts::shipped(kind, conditions);
+  return protocol::HopCosts::calibrated(kind, conditions, calibration.file, calibration.text);
+}
+
+}  // namespace
+
 Result<MachineView> shipped_view(topology::Topology topology, const CalibrationText& calibration) {
   const bool gpus = !topology.devices_of(DeviceKind::kGpu).empty();
-  const auto kind = gpus ? protocol::HopCosts::Endpoint::kGpu : protocol::HopCosts::Endpoint::kCpu;
   WEFT_TRY(const auto conditions, conditions_of(topology));
-  protocol::HopCosts costs = protocol::HopCosts::shipped(kind, conditions);
-  if (!calibration.file.empty()) {
-    WEFT_TRY(costs, protocol::HopCosts::calibrated(kind, conditions, calibration.file, calibration.text));
-  }
+  WEFT_TRY(protocol::HopCosts costs, shipped_costs(gpus, conditions, calibration));
   return MachineView(std::move(topology), std::move(costs));
+}
+
+Result<protocol::HopCosts> costs_with_windows(const MachineView& machine, const CalibrationText& calibration) {
+  WEFT_TRY(auto conditions, conditions_of(machine.topology()));
+  const bool blackwell = std::ranges::find(conditions, "sm100") != conditions.end();
+  conditions.emplace_back("windows");
+  if (blackwell) conditions.emplace_back("windows-sm100");
+  return shipped_costs(machine.costs().gpu(), conditions, calibration);
 }
 
 }  // namespace weft::cost

@@ -23,4 +23,8 @@ Result<std::vector<std::string>> conditions_of(const topology::Topology& topolog
 // calibration is none, see HopCosts::parse.
 Result<MachineView> shipped_view(topology::Topology topology, const CalibrationText& calibration = {});
 
+// The machine's costs where NCCL's kernels for symmetric windows run: entries under "windows" and, of Blackwell,
+// "windows-sm100" on top. Errors: as shipped_view.
+Result<protocol::HopCosts> costs_with_windows(const MachineView& machine, const CalibrationText& calibration = {});
+
 }  // namespace weft::cost

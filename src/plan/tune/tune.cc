@@ -276,8 +276,9 @@ Result<std::vector<Candidate>> ranked(const cost::MachineView& machine, const Qu
                      schedule::name(q.task.collective), q.algorithms.limits() ? q.algorithms.text() : "of any name",
                      q.protocols.limits() ? q.protocols.text() : "of any name");
   if (all.empty()) {
-    const std::string what = q.algorithm.empty() ? "no algorithm" : "algorithm '" + q.algorithm + "' does not";
-    return bad_input("{} run{} with protocol '{}' on this machine", what, q.algorithm.empty() ? "s" : "", q.protocol);
+    const std::string what = q.algorithm.empty() ? "no algorithm runs" : "algorithm '" + q.algorithm + "' does not run";
+    return bad_input("{} with {} on this machine", what,
+                     q.protocol.empty() ? "any protocol" : "protocol '" + q.protocol + "'");
   }
   std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
     return a.possible != b.possible ? a.possible : a.possible && ranking_time(a) < ranking_time(b);

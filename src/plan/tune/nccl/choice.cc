@@ -12,11 +12,23 @@
 namespace weft::tune::nccl {
 namespace {
 
+constexpr std::string_view kWindows = ":symmetric";
+
 // Names of weft's registry.
-std::string_view weft_name(Algorithm a) {
+std::string_view weft_name(Algorithm a, Collective c) {
   static constexpr std::string_view kNames[] = {"tree",      "ring", "collnet_direct", "collnet_chain", "nvls",
                                                 "nvls_tree", "pat",  "grouped"};
-  return kNames[static_cast<int>(a)];
+  switch (a) {
+    case Algorithm::kSymmetricLL:
+    case Algorithm::kSymmetricLLMulticast:
+      return c == Collective::kAllReduce ? "one_shot" : "spread";
+    case Algorithm::kSymmetric:
+      return c == Collective::kAllReduce ? "two_shot" : "direct";
+    case Algorithm::kSymmetricMulticast:
+      return "nvls";
+    default:
+      return kNames[static_cast<int>(a)];
+  }
 }
 
 // As NCCL_ALGO and NCCL_PROTO do: of the rows that are possible those of these names.
@@ -24,14 +36,14 @@ Status keep_named(const Question& q, std::vector<Row>& rows) {
   std::erase_if(rows, [](const Row& r) { return !r.possible; });
   if (!q.algorithm.empty()) {
     WEFT_TRY(const schedule::Algorithm* named, collectives::find_algorithm(q.task.collective, q.algorithm));
-    std::erase_if(rows, [&](const Row& r) { return weft_name(r.algorithm) != named->name; });
+    std::erase_if(rows, [&](const Row& r) { return weft_name(r.algorithm, q.task.collective) != named->name; });
   }
   if (!q.protocol.empty()) {
     WEFT_TRY(const protocol::Protocol named, protocol::parse_protocol(q.protocol));
     std::erase_if(rows, [&](const Row& r) { return r.protocol != named; });
   }
   std::erase_if(rows, [&](const Row& r) {
-    return (q.algorithm.empty() && !q.algorithms.allows(weft_name(r.algorithm))) ||
+    return (q.algorithm.empty() && !q.algorithms.allows(weft_name(r.algorithm, q.task.collective))) ||
            (q.protocol.empty() && !q.protocols.allows(protocol::traits(r.protocol).name));
   });
   return {};
@@ -65,13 +77,15 @@ std::optional<Version> numbers_of(std::string_view text) {
 
 Question forced(const Question& question, const Row& row) {
   Question q = question;
-  q.algorithm = weft_name(row.algorithm);
+  q.algorithm = weft_name(row.algorithm, q.task.collective);
   q.protocol = protocol::traits(row.protocol).name;
-  q.channels = row.channels;
+  // Blocks of kernels for symmetric windows move more than a channel does: weft's model says how many channels do that.
+  const bool own_blocks = row.algorithm == Algorithm::kSymmetric || row.algorithm == Algorithm::kSymmetricMulticast;
+  q.channels = own_blocks ? 0 : row.channels;
   q.slice = row.slice;
   if (q.most_slice > 0 && row.protocol == protocol::Protocol::kSimple) q.slice = std::min(q.slice, q.most_slice);
   q.staging = row.staging;
-  if (const auto found = collectives::find_algorithm(q.task.collective, q.algorithm))
+  if (const auto found = collectives::find_algorithm(q.task.collective, q.algorithm); found && !own_blocks)
     q.channels = std::max(1, std::min(q.channels, q.can.max_strands / (*found)->connections_of_channel()));
   return q;
 }
@@ -82,7 +96,10 @@ std::string release_name(int release) {
   return release % 100 == 0 ? fmt::format("2.{}", release / 100) : fmt::format("2.{}.{}", release / 100, release % 100);
 }
 
+bool with_windows(std::string_view tuner) { return tuner.ends_with(kWindows); }
+
 Result<int> release_of(std::string_view tuner) {
+  if (with_windows(tuner)) tuner.remove_suffix(kWindows.size());
   constexpr int kNewest = *std::rbegin(kReleases), kOldest = *std::begin(kReleases);
   if (tuner == "nccl") return kNewest;
   const auto version = numbers_of(tuner.starts_with("nccl-") ? tuner.substr(5) : std::string_view());

@@ -13,9 +13,11 @@ namespace weft::tune::nccl {
 Question forced(const Question& question, const Row& row);
 
 // The release that a tuner's name means, as System::release: "nccl" is the newest that is known, "nccl-2.27" the last
-// of 2.27, "nccl-2.29.2" that one. Errors (bad input): no release of NCCL, or one whose rules are not known, naming
+// of 2.27, "nccl-2.29.2" that one, each also with ":symmetric". Errors (bad input): no release of NCCL, or one whose rules are not known, naming
 // those that are.
 Result<int> release_of(std::string_view tuner);
+// Whether a tuner's name ends with ":symmetric": the buffers of all calls are registered as symmetric windows.
+bool with_windows(std::string_view tuner);
 // The last of every one from 2.19 on.
 std::span<const int> releases();
 // "2.30.7"; of patches that are not given, "2.30".

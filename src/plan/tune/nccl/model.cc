@@ -7,6 +7,7 @@
 #include "plan/tune/nccl/chunks.h"
 #include "plan/tune/nccl/constants.h"
 #include "plan/tune/nccl/grouped.h"
+#include "plan/tune/nccl/symmetric.h"
 
 namespace weft::tune::nccl {
 namespace {
@@ -179,6 +180,10 @@ double latency_of(const System& s, Collective c, Algorithm a, Protocol p) {
     case Algorithm::kNvlsTree:
       return intra + 2 * std::log2(nodes) * inter;
     case Algorithm::kSendRecv:
+    case Algorithm::kSymmetricLL:
+    case Algorithm::kSymmetricLLMulticast:
+    case Algorithm::kSymmetric:
+    case Algorithm::kSymmetricMulticast:
       return 0;
     case Algorithm::kPat:
       return base + std::log2(nodes) * (inter / 3.5) + s.ranks * 2.8;
@@ -241,8 +246,9 @@ void count_channels(const System& s, Collective c, Bytes bytes, Row& row) {
 }  // namespace
 
 std::string_view name(Algorithm algorithm) {
-  static constexpr std::string_view kNames[] = {"Tree", "Ring",     "CollNetDirect", "CollNetChain",
-                                                "NVLS", "NVLSTree", "PAT",           "SendRecv"};
+  static constexpr std::string_view kNames[] = {
+      "Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT", "SendRecv", "SymLL", "SymLLMC",
+      "Sym", "SymMC"};
   return kNames[index(algorithm)];
 }
 
@@ -254,6 +260,7 @@ bool models(Collective c) {
 std::vector<Row> rows(const System& s, Collective collective, Bytes bytes) {
   WEFT_REQUIRE(models(collective));
   if (is_grouped(collective)) return grouped_rows(s, collective, bytes);
+  if (s.windows && why_not_symmetric(s, collective).empty()) return symmetric_rows(s, collective, bytes);
   std::vector<Row> all;
   Row* best = nullptr;
   all.reserve(kAlgorithms * std::size(kProtocols));

@@ -8,8 +8,22 @@
 
 namespace weft::tune::nccl {
 
-// NCCL's algorithms, in the order in which it compares them; and what it has none for: sends and receives of a group.
-enum class Algorithm : std::uint8_t { kTree, kRing, kCollNetDirect, kCollNetChain, kNvls, kNvlsTree, kPat, kSendRecv };
+// NCCL's algorithms, in the order in which it compares them; and what it has none for: sends and receives of a group,
+// and kernels for symmetric windows.
+enum class Algorithm : std::uint8_t {
+  kTree,
+  kRing,
+  kCollNetDirect,
+  kCollNetChain,
+  kNvls,
+  kNvlsTree,
+  kPat,
+  kSendRecv,
+  kSymmetricLL,
+  kSymmetricLLMulticast,
+  kSymmetric,
+  kSymmetricMulticast
+};
 inline constexpr int kAlgorithms = 7;        // that are compared
 std::string_view name(Algorithm algorithm);  // as NCCL prints it: "NVLSTree"
 
@@ -42,6 +56,7 @@ struct System {
   double net_overhead = 1.0;  // us
   double nic = 0;             // GB/s of one NIC
   int channels = 1;           // of rings and trees, after all doubling
+  bool windows = false;       // the callers' buffers are registered as symmetric windows
   int peer_channels = 2;      // of sends to one peer, before rounding: two for every NVLink to it, over PCIe two
   Graph ring, tree, nvls;
 
