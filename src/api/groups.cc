@@ -348,7 +348,7 @@ class MetGroups final : public Common {
   bool has_ended(Rank r) const {
     if (near_ != nullptr && near_->endpoint.is_near(r))
       return near_->near->wait_policy.has_ended()(near_->endpoint.local(r));
-    return endpoint_.stays_away(r);
+    return endpoint_.failures().stays_away(r);
   }
   // As lost() and gone(), of a rank of the old communicator; of one on another machine only what has broken it.
   std::optional<Error> near_lost(Rank r) const {
