@@ -6,7 +6,7 @@
 
 #include "command.h"
 
-// What the command refuses: one line that names the problem, and exit code 2.
+// The command refuses bad input with one line that names the problem, and exit code 2.
 namespace weft {
 namespace {
 

@@ -33,7 +33,7 @@ class BufferAccess {
  public:
   explicit BufferAccess(exec::Executor* executor) : executor_(executor) {}
 
-  // Of the request's shape. Requires: check_request().
+  // The ballot of the request's shape. Requires: check_request().
   Ballot& ballot_of(const Request& request);
   // How this call reaches its buffers. Leaves in adopted what those lie in.
   Access count(Ballot& ballot, const Request& request, const Buffers& buffers);

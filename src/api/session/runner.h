@@ -70,7 +70,7 @@ class Runner {
 
  private:
   void log_call(const Order& order) const;
-  // Of an operation that went well.
+  // An operation has gone well.
   void note_end(const Order& order);
   // What remains to be done with this rank's result when all operations are.
   void complete(const Order& order);

@@ -187,7 +187,7 @@ std::vector<int> Evidence::matching(std::string_view line) const {
   return found;
 }
 
-// The ends of a communicator's initialization on several hosts tell their clocks apart.
+// The end of a communicator's initialization, which several hosts log, relates their clocks.
 void Evidence::note_init(std::string_view text, const Process& process, std::string_view original) {
   if (text.find("Init COMPLETE") == std::string_view::npos || process.host.empty()) return;
   const auto at = text.find("commId ");

@@ -7,7 +7,7 @@
 #include "net/ucx/ucx.h"
 #include "weft/transfer.h"
 
-// What agents refuse, and memory that they register.
+// Agents refuse wrong lists and metadata, and register memory once.
 namespace weft::transfer {
 namespace {
 

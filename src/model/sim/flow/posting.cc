@@ -159,7 +159,7 @@ class FlowFabric::Posting {
     flow_seconds_ = std::max(flow_seconds_, fabric_.start_way(self_, m.up, operation_.bytes, slowness_));
   }
 
-  // What leaves a GPU, or what it loads from a peer.
+  // Bytes that leave a GPU, or that it loads from a peer, cross links.
   void account_links(const End& end, bool source) {
     const std::int32_t number = source ? fabric_.connection_of(self_, end.peer, strand_, Way::kIn)
                                        : fabric_.connection_of(self_, end.peer, end.strand, Way::kOut);
