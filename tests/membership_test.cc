@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include "net/bootstrap/arbiter.h"
@@ -52,6 +53,32 @@ TEST_P(Membership, ALateRankLearnsThatItWasLeftOutHoweverOftenItAsks) {
   for (const std::string& once : {said[2].substr(0, middle), said[2].substr(middle)}) {
     EXPECT_TRUE(contains(once, code_of(Code::kLeftOut)) && contains(once, "ranks 0, 3 go on")) << said[2];
   }
+}
+
+// pytorch/pytorch #180611: a rank that is excluded, lives and calls nothing keeps the others waiting.
+TEST_P(Membership, AShrinkWithoutALivingRankDoesNotWaitForIt) {
+  ConnectedJob job(4, options(30s), [](Communicator& c, Report&, NoticeBoard& board) -> std::string {
+    if (!c.barrier()) return "no barrier";
+    const std::vector<Rank> without{2}, itself{c.rank()}, nobody{4};
+    if (c.rank() == 2) {
+      (void)board.await(0);
+      return text_of(c.shrink());
+    }
+    for (const auto& wrong : {itself, nobody})
+      if (const auto refused = c.shrink(wrong); refused || refused.error().code != Code::kInvalidArgument)
+        return text_of(refused);
+    const auto begin = Clock::now();
+    auto rest = c.shrink(without);
+    const bool late = Clock::now() - begin > 10s;
+    if (!rest || late) return late ? "late" : text_of(rest);
+    if (const std::string wrong = reduce_and_check(*rest); !wrong.empty()) return wrong;
+    if (c.rank() == 0) board.post(0, {});
+    return text_of(rest);
+  });
+  const auto said = job.join();
+  for (const auto& [rank, as] : std::map<std::size_t, int>{{0, 0}, {1, 1}, {3, 2}})
+    EXPECT_TRUE(contains(said[rank], fmt::format("ok as {} of 3", as))) << said[rank];
+  EXPECT_TRUE(contains(said[2], code_of(Code::kLeftOut)) && contains(said[2], "0, 1, 3 go on")) << said[2];
 }
 
 TEST_P(Membership, ALateRankLearnsThatItWasLeftOutWhenTheOthersHaveExited) {

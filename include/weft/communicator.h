@@ -366,6 +366,9 @@ class Communicator {
   // the others went on without this rank; kNoQuorum: too few are here: nothing is lost, call again; kPeerLeft: this
   // communicator has been shrunk before.
   [[nodiscard]] Result<Communicator> shrink();
+  // The same, but ranks of `without`, the same on all that call this, are not waited for although they live. Errors: as
+  // shrink(); kInvalidArgument: a rank that there is not, or this one.
+  [[nodiscard]] Result<Communicator> shrink(std::span<const Rank> without);
   // Agrees with all ranks that live and call this, each at its own same call, on the AND of their bits; works on broken
   // communicators, too. A collective that is ok on one rank may have failed on another: this is how all learn whether
   // all got it. Waits for every rank that is not known to have ended as long as shrink() does; a living rank that comes

@@ -5,16 +5,16 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 #include <pthread.h>
 
 #include <atomic>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <thread>
-#include <vector>
 
 #include "call.h"
+#include "dropped_lanes.h"
 #include "lane.h"
 #include "numpy_memory.h"
 #include "registration.h"
@@ -44,37 +44,6 @@ class Tagged;
 std::optional<std::chrono::milliseconds> message_timeout(std::optional<double> seconds, const char* operation) {
   if (!seconds) return std::nullopt;
   return std::max(milliseconds_of(*seconds, operation), std::chrono::milliseconds(1));
-}
-
-// Communicators that Python has dropped while calls of theirs were under way: those run on, and what is left when
-// Python ends is aborted.
-class DroppedLanes {
- public:
-  void add(std::shared_ptr<Lane> lane) {
-    const std::lock_guard guard(mutex_);
-    std::erase_if(all_, [](const Dropped& d) { return d.last.done(); });
-    // The last call owns the lane, too, so that it ends on its queue's thread.
-    all_.push_back({lane, lane->queue([kept = lane](Communicator&) { return Status(); })});
-  }
-  void end() {
-    const std::lock_guard guard(mutex_);
-    for (const Dropped& d : all_)
-      if (const auto lane = d.lane.lock(); lane && !d.last.done()) lane->abort();
-    for (const Dropped& d : all_) (void)d.last.wait();
-    all_.clear();
-  }
-
- private:
-  struct Dropped {
-    std::weak_ptr<Lane> lane;
-    Queue::Handle last;
-  };
-  std::mutex mutex_;
-  std::vector<Dropped> all_;
-};
-DroppedLanes& dropped_lanes() {
-  static DroppedLanes all;
-  return all;
 }
 
 class Comm {
@@ -160,8 +129,8 @@ class Comm {
   std::unique_ptr<Comm> split(int color, int key) {
     return made(direct("split", [&](Communicator& c) { return c.split(color, key); }), "split");
   }
-  std::unique_ptr<Comm> shrink() {
-    return made(direct("shrink", [](Communicator& c) { return c.shrink(); }), "shrink");
+  std::unique_ptr<Comm> shrink(const std::vector<Rank>& without) {
+    return made(direct("shrink", [&](Communicator& c) { return c.shrink(without); }), "shrink");
   }
   // `id`: of a MeetingPlace; only rank 0's counts, the others may pass an empty one.
   std::unique_ptr<Comm> grow(const std::string& id, Rank size) {
@@ -425,7 +394,7 @@ void add_communicator(nb::module_& m) {
            nb::arg("tag"), nb::arg("seconds").none(), nb::keep_alive<0, 1>())
       .def("grow", &Comm::grow, nb::arg("id"), nb::arg("size"))
       .def("split", &Comm::split, nb::arg("color"), nb::arg("key"))
-      .def("shrink", &Comm::shrink)
+      .def("shrink", &Comm::shrink, nb::arg("without") = std::vector<Rank>())
       .def("agree", &Comm::agree, nb::arg("bits"))
       .def("finalize", &Comm::finalize)
       .def("status", &Comm::status)

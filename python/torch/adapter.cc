@@ -63,13 +63,16 @@ class Backend final : public Collectives {
     if (any_source_) any_source_->close();
   }
   bool supportsShrinking() const override { return true; }
-  // Makes a group of the ranks that still live and call this.
+  // Makes a group of the ranks that still live and call this; those that are excluded are not waited for.
   c10::intrusive_ptr<c10d::Backend> shrink(const std::vector<std::int64_t>& excluded, int,
                                            const c10::intrusive_ptr<c10d::Backend::Options>&) override {
-    for (const auto r : excluded) TORCH_CHECK_VALUE(r != getRank(), "weft: rank ", r, " is excluded and cannot shrink");
+    for (const auto r : excluded) {
+      TORCH_CHECK_VALUE(r != getRank(), "weft: rank ", r, " is excluded and cannot shrink");
+      TORCH_CHECK_VALUE(r >= 0 && r < getSize(), "weft: shrink: there is no rank ", r, " of ", getSize());
+    }
     check_members(false);
     ++shrunk_;
-    auto rest = lane()->communicator().shrink();
+    auto rest = lane()->communicator().shrink(std::vector<Rank>(excluded.begin(), excluded.end()));
     if (!rest) raise(rest.error());
     auto group = c10::make_intrusive<Backend>(store_, std::move(*rest), options_);
     group->channels_prefix_ = c10::str(channels_prefix_, "shrunk-", shrunk_, "/");

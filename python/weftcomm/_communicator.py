@@ -195,9 +195,15 @@ class Communicator(Collectives):
             self._active[mask] = made
         return self._active[mask]
 
-    def shrink(self) -> Communicator:
-        """After a failure: a communicator of the ranks that live and call this. Drop this one afterwards."""
-        return Communicator(self._core.shrink())
+    def shrink(self, without: Sequence[int] = ()) -> Communicator:
+        """After a failure: a communicator of the ranks that live and call this. Drop this one afterwards.
+
+        Ranks of `without`, the same on all that call this, are not waited for although they live. Raises:
+        InvalidArgument, a rank that there is not, or this one; LeftOut; NoQuorum.
+        """
+        left = _arguments.several(without, "without", "shrink", "ranks")
+        ranks = [_arguments.rank(r, "without", "shrink", self.size) for r in left]
+        return Communicator(self._core.shrink(ranks))
 
     def grow(self, id: str | None, size: int) -> Communicator:
         """A communicator of these ranks, which keep their numbers, and new ones, which call connect(id, rank, size).

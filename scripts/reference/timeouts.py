@@ -26,7 +26,7 @@ TABLE = [
         ("the same: answers beyond T, where a rank is stopped", "src/net/bootstrap/search.cc", r"kLateAnswers\{(\d+)\}", "T + {} ms per question"),
         ("the host's word that ranks are missing", "src/net/bootstrap/meeting.cc", r"deadline \+ Milliseconds\((\d+)\)", "T + {} ms"),
         ("rank 0's list of the late in `monitored_barrier(t)`", "src/api/session/monitored_barrier.cc", r"kAnswerTime\{(\d+)\}", "t + {} ms"),
-        ("what a rank said of whom it waits for, for the name in a `kTimeout`", "src/net/messages/endpoint.h", r"kLately\{(\d+)\}", "T / 4, at least {} ms"),
+        ("what a rank said of whom it waits for, for the name in a `kTimeout`", "src/net/messages/failure_detector.h", r"kLately\{(\d+)\}", "T / 4, at least {} ms"),
         ("TCP: unacknowledged bytes of a cut link", "src/net/link/socket.cc", r"(TCP_USER_TIMEOUT)", "T; silent connections are probed after T / 3, every T / 6"),
     ]),
     ("What is fixed", [

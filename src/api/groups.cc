@@ -106,6 +106,16 @@ class Common : public session::Groups {
   std::shared_ptr<const Origin> origin_;
 };
 
+// Ranks that a shrunk group is made without count as ended. `names`: what the ranks that are asked about are called in
+// `without`; null: as they are.
+std::function<bool(Rank)> ended_or_among(std::function<bool(Rank)> has_ended, std::span<const Rank> without,
+                                         const std::vector<Rank>* names = nullptr) {
+  return [=, has_ended = std::move(has_ended)](Rank r) {
+    const Rank name = names == nullptr ? r : (*names)[static_cast<std::size_t>(r)];
+    return std::ranges::find(without, name) != without.end() || has_ended(r);
+  };
+}
+
 class ShmGroups final : public Common {
  public:
   ShmGroups(std::shared_ptr<const Origin> origin, net::shm::World& world,
@@ -138,10 +148,10 @@ class ShmGroups final : public Common {
   }
 
   // If one of them ends before all have met, all notice, and agree again.
-  Result<std::shared_ptr<session::Session>> survivors() override {
+  Result<std::shared_ptr<session::Session>> survivors(std::span<const Rank> without) override {
     const Rank self = world_.endpoint.rank();
     if (shrunk_) return gone_on(self);
-    const auto& has_ended = world_.wait_policy.has_ended();
+    const auto has_ended = ended_or_among(world_.wait_policy.has_ended(), without);
     for (;;) {
       WEFT_TRY(const Survivors s, agree_on_survivors(world_.endpoint.segment(), self, has_ended, timeout_, stops));
       auto opened = open_shm(origin_, {kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())},
@@ -179,11 +189,12 @@ class ThreadGroups final : public Common {
     return move({m.name, m.rank, static_cast<Rank>(m.cards.size())}, m.secret);
   }
 
-  Result<std::shared_ptr<session::Session>> survivors() override {
+  Result<std::shared_ptr<session::Session>> survivors(std::span<const Rank> without) override {
     const Rank self = world_.endpoint.rank();
     if (shrunk_) return gone_on(self);
     WEFT_TRY(const Survivors s,
-             agree_on_survivors(world_.endpoint.segment(), self, world_.wait_policy.has_ended(), timeout_, stops));
+             agree_on_survivors(world_.endpoint.segment(), self,
+                                ended_or_among(world_.wait_policy.has_ended(), without), timeout_, stops));
     shrunk_ = true;
     return move({kSurvivors, index_of(s.members, self), static_cast<Rank>(s.members.size())}, s.secret);
   }
@@ -263,7 +274,7 @@ class MetGroups final : public Common {
 
   // Everybody's record is in the decision: nobody has to meet. If one of the members ends before they have shared their
   // memory, those who notice shrink what was decided, by its own consensus.
-  Result<std::shared_ptr<session::Session>> survivors() override {
+  Result<std::shared_ptr<session::Session>> survivors(std::span<const Rank> without) override {
     const Rank self = endpoint_.rank();
     if (shrunk_) return gone_on(self);
     std::shared_ptr<net::bootstrap::Member> member = before().member;
@@ -281,7 +292,8 @@ class MetGroups final : public Common {
       const auto bytes = std::as_bytes(std::span(&own, 1));
       std::vector<std::uint8_t> payload(bytes.size());
       std::memcpy(payload.data(), bytes.data(), bytes.size());
-      const auto ended = [&](Rank r) { return has_ended(names[static_cast<std::size_t>(r)]); };
+      const auto ended = ended_or_among([&](Rank r) { return has_ended(names[static_cast<std::size_t>(r)]); },
+                                        without, &names);
       WEFT_TRY(const auto decision, member->decide(kShrink, payload, timeout_, ended, stops));
       Meeting meeting;
       std::vector<Rank> members;
@@ -348,7 +360,7 @@ class MetGroups final : public Common {
   bool has_ended(Rank r) const {
     if (near_ != nullptr && near_->endpoint.is_near(r))
       return near_->near->wait_policy.has_ended()(near_->endpoint.local(r));
-    return endpoint_.stays_away(r);
+    return endpoint_.failures().stays_away(r);
   }
   // As lost() and gone(), of a rank of the old communicator; of one on another machine only what has broken it.
   std::optional<Error> near_lost(Rank r) const {

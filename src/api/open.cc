@@ -58,8 +58,8 @@ Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> wo
       origin = std::move(agreed);
     }
   }
-  const session::Session::Streams streams{.results_from = machine->caches().shared,
-                                          .for_peers = machine->costs().streams(machine->sharing(executor->ranks()))};
+  const session::Streams streams{.results_from = machine->caches().shared,
+                                 .for_peers = machine->costs().streams(machine->sharing(executor->ranks()))};
   std::optional<SharedChoices> shared;
   if constexpr (std::is_same_v<World, net::shm::World>)
     shared = {kept.endpoint.segment(), calibrate::to_text(origin->rates)};

@@ -199,9 +199,12 @@ Status check_transport(const std::string& what, const std::string& transport) {
   return bad_input("{} '{}': there are {}", what, transport, fmt::join(std::span(kTransports).subspan(1), ", "));
 }
 
-Result<Settings> read() {
+namespace {
+
+// Each reads some of the variables; together they read all.
+
+Status read_place(Settings& s) {
   constexpr std::int64_t kMaxRanks = 1 << 20;
-  Settings s;
   // A pod of a Kubernetes indexed job knows its index, but not how many there are.
   const bool indexed = !text("JOB_COMPLETION_INDEX").empty() && text("WEFT_RANK").empty();
   s.rank_is_pod = indexed;
@@ -212,14 +215,14 @@ Result<Settings> read() {
     WEFT_TRY(s.size, number("WEFT_SIZE", 1, 1, kMaxRanks));
     WEFT_TRY(s.rank, number(indexed ? "JOB_COMPLETION_INDEX" : "WEFT_RANK", 0, 0, *s.size - 1));
   }
-  s.id = text("WEFT_ID");
-  WEFT_TRY(s.timeout_ms, number("WEFT_TIMEOUT_MS", s.timeout_ms, 0, std::int64_t{1} << 40));
-  if (s.timeout_ms == 0) s.timeout_ms = std::int64_t{1} << 40;  // 34 years
+  return {};
+}
+
+Status read_memory(Settings& s) {
   if (const std::string heap = text("WEFT_HEAP"); !heap.empty()) {
     WEFT_TRY(s.heap_bytes, size("WEFT_HEAP", heap));
     if (s.heap_bytes < 4096 || s.heap_bytes > Bytes{1} << 40) return bad_input("WEFT_HEAP {} is outside 4K … 1T", heap);
   }
-  s.timeout_given = !text("WEFT_TIMEOUT_MS").empty();
   for (const char* name : {"SHMEM_SYMMETRIC_SIZE", "WEFT_SYMMETRIC_SIZE"}) {
     const std::string value = text(name);
     if (value.empty()) continue;
@@ -227,6 +230,10 @@ Result<Settings> read() {
     if (s.symmetric_bytes < 4096 || s.symmetric_bytes > Bytes{1} << 40)
       return bad_input("{} {} is outside 4K … 1T", name, value);
   }
+  return {};
+}
+
+Status read_choice(Settings& s) {
   s.algorithm = text("WEFT_ALGO");
   s.protocol = text("WEFT_PROTO");
   WEFT_TRY(s.channels, number("WEFT_CHANNELS", 0, 0, 64));
@@ -234,15 +241,19 @@ Result<Settings> read() {
   s.reproducible = reproducible == 1;
   WEFT_CHECK(number("WEFT_AS_GLOO", 0, 0, 1));
   s.rates = text("WEFT_RATES");
-  if (const std::string cache = text("XDG_CACHE_HOME"); cache.starts_with("/"))
-    s.cache_folder = cache + "/weft";
-  else if (const std::string home = text("HOME"); home.starts_with("/"))
-    s.cache_folder = home + "/.cache/weft";
+  return {};
+}
+
+Status read_log(Settings& s) {
   WEFT_TRY(s.log.level, parse_log_level("WEFT_DEBUG", text("WEFT_DEBUG")));
   WEFT_TRY(s.log.parts, parse_log_parts("WEFT_DEBUG_SUBSYS", text("WEFT_DEBUG_SUBSYS")));
   s.log.file = text("WEFT_DEBUG_FILE");
   s.log_level_given = !text("WEFT_DEBUG").empty();
   s.log_parts_given = !text("WEFT_DEBUG_SUBSYS").empty();
+  return {};
+}
+
+Status read_transport(Settings& s) {
   s.calibration = text("WEFT_CALIBRATION");
   s.transport = text("WEFT_TRANSPORT");
   WEFT_CHECK(check_transport("WEFT_TRANSPORT", s.transport));
@@ -252,6 +263,10 @@ Result<Settings> read() {
   s.device_path = text("WEFT_DEVICE_PATH");
   if (!s.device_path.empty() && s.device_path != "host" && s.device_path != "kernels")
     return bad_input("WEFT_DEVICE_PATH '{}' is neither host nor kernels", s.device_path);
+  return {};
+}
+
+Status read_network(Settings& s) {
   s.interface = text("WEFT_IFACE");
   s.node = text("WEFT_NODE");
   s.ports = text("WEFT_PORTS");
@@ -270,6 +285,10 @@ Result<Settings> read() {
     return bad_input("WEFT_TCP_ZEROCOPY '{}' is neither on nor off", s.zero_copy);
   WEFT_TRY(const auto aggregates, number("WEFT_TCP_AGGREGATION", 0, 0, 1));
   s.aggregates = aggregates == 1;
+  return {};
+}
+
+Status read_record(Settings& s) {
   WEFT_TRY(const std::int64_t entries, number("WEFT_RECORD", 4096, 0, 1 << 24));
   s.record_entries = static_cast<int>(entries);
   s.record_folder = text("WEFT_RECORD_DIR");
@@ -277,6 +296,28 @@ Result<Settings> read() {
   s.trace_events = text("WEFT_TRACE_EVENTS");
   if (s.trace_events.empty()) s.trace_events = "call,wait";
   s.pgas_trace = text("WEFT_PGAS_TRACE");
+  return {};
+}
+
+}  // namespace
+
+Result<Settings> read() {
+  Settings s;
+  WEFT_CHECK(read_place(s));
+  s.id = text("WEFT_ID");
+  WEFT_TRY(s.timeout_ms, number("WEFT_TIMEOUT_MS", s.timeout_ms, 0, std::int64_t{1} << 40));
+  if (s.timeout_ms == 0) s.timeout_ms = std::int64_t{1} << 40;  // 34 years
+  s.timeout_given = !text("WEFT_TIMEOUT_MS").empty();
+  WEFT_CHECK(read_memory(s));
+  WEFT_CHECK(read_choice(s));
+  if (const std::string cache = text("XDG_CACHE_HOME"); cache.starts_with("/"))
+    s.cache_folder = cache + "/weft";
+  else if (const std::string home = text("HOME"); home.starts_with("/"))
+    s.cache_folder = home + "/.cache/weft";
+  WEFT_CHECK(read_log(s));
+  WEFT_CHECK(read_transport(s));
+  WEFT_CHECK(read_network(s));
+  WEFT_CHECK(read_record(s));
   for (const std::string_view name : kLauncher)
     if (const std::string value = text(name.data()); !value.empty()) s.launcher[std::string(name)] = value;
   std::map<std::string, std::string> nccl;

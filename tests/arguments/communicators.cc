@@ -270,6 +270,8 @@ void empty_objects(Draws& d) {
   EXPECT_TRUE(refused(c.barrier()));
   EXPECT_TRUE(refused(c.split(0)));
   EXPECT_TRUE(refused(c.shrink()));
+  const std::vector<Rank> nobody{1};
+  EXPECT_TRUE(refused(c.shrink(nobody)));
   EXPECT_TRUE(refused(c.agree(1)));
   EXPECT_TRUE(refused(c.grow(UniqueId(), 2)));
   EXPECT_TRUE(refused(c.set_timeout(std::chrono::seconds(1))));

@@ -55,14 +55,14 @@ class Side {
   // What was sent is UCX's or the peer's, and may be forgotten here.
   bool settle() {
     while (endpoint_.unsettled() >= 0)
-      if (endpoint_.failure() || Clock::now() > deadline_) return false;
+      if (endpoint_.failures().failure() || Clock::now() > deadline_) return false;
     return true;
   }
 
  private:
   bool carry(const Operation& operation) {
     while (!endpoint_.ready(0, operation)) {
-      if (endpoint_.failure() || Clock::now() > deadline_) return false;
+      if (endpoint_.failures().failure() || Clock::now() > deadline_) return false;
       if (alone_) sched_yield();
     }
     endpoint_.post(0, operation);

@@ -1,10 +1,8 @@
 #include "api/session/access.h"
 
-#include "api/session/session.h"
-
 namespace weft::session {
 
-Ballot& Session::ballot_of(const Request& r) {
+Ballot& BufferAccess::ballot_of(const Request& r) {
   if (ballots_.empty()) {
     const std::byte probe{};
     const bool everywhere = executor_->reaches(&probe, 1);  // its own stack: as ranks that are threads do
@@ -15,7 +13,8 @@ Ballot& Session::ballot_of(const Request& r) {
   return ballots_[ballots_.size() == 1 ? 0 : std::hash<std::string>{}(key_of(r, false)) % ballots_.size()];
 }
 
-Access Session::count_call(Ballot& ballot, bool reached) {
+Access BufferAccess::count(Ballot& ballot, const Request& r, const Buffers& b) {
+  const bool reached = peers_reach(r, b);
   if (++ballot.calls == ballot.decides) {
     const auto window = fabric::Votes::window_of(ballot.calls);
     fabric::Votes& votes = executor_->votes()[static_cast<std::size_t>(&ballot - ballots_.data())];
@@ -27,7 +26,15 @@ Access Session::count_call(Ballot& ballot, bool reached) {
   return {.direct = ballot.direct, .reached = reached, .adopted = bool(adopted_)};
 }
 
-bool Session::peers_reach(const Request& r, const Buffers& b) {
+// Of a vote nothing is taken back: a peer may have counted it.
+void BufferAccess::take_back(Ballot& ballot, const Ballot& before) {
+  const int votes = ballot.votes;
+  ballot = before;
+  ballot.votes = votes;
+  adopted_ = {};
+}
+
+bool BufferAccess::peers_reach(const Request& r, const Buffers& b) {
   adopted_ = {};
   if (ballots_.size() > 1 && overwrites_input(r)) return false;
   const auto look = [&](const void* data, Bytes bytes, std::shared_ptr<const AdoptedPages>& pages) {
@@ -53,17 +60,6 @@ void Copies::release() {
   if (memory_ != nullptr) executor_->deallocate_beyond(memory_, bytes_);
   memory_ = nullptr;
   bytes_ = 0;
-}
-
-Status Session::make_room(const Order& o) {
-  if (!o.prepared->copies) [[likely]]
-    return {};
-  Status made = copies_.make_room(o.prepared->buffers);
-  if (made) return made;
-  made.error().blame = Blame::kCommunicator;  // the others are in the call
-  made.error().message = fmt::format("a copy of memory that peers do not reach: {}", made.error().message);
-  executor_->break_off(executor_->rank(), fabric::Cause::kFailed);
-  return made;
 }
 
 }  // namespace weft::session

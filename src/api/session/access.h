@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
+#include "api/session/adopted.h"
 #include "api/session/request.h"
 #include "base/result.h"
 #include "exec/executor.h"
@@ -23,6 +26,29 @@ struct Ballot {
   std::uint64_t decides = 1;  // the number of the call that decides anew
   bool direct = false;        // until then
   int votes = 0;              // windows in which this rank has had its vote
+};
+
+// Counts the calls of every shape and says how peers reach the buffers of each.
+class BufferAccess {
+ public:
+  explicit BufferAccess(exec::Executor* executor) : executor_(executor) {}
+
+  // The ballot of the request's shape. Requires: check_request().
+  Ballot& ballot_of(const Request& request);
+  // How this call reaches its buffers. Leaves in adopted what those lie in.
+  Access count(Ballot& ballot, const Request& request, const Buffers& buffers);
+  // A call that was counted is refused.
+  void take_back(Ballot& ballot, const Ballot& before);
+
+  bool has_adopted() const { return bool(adopted_); }
+  AdoptedBuffers take_adopted() { return std::exchange(adopted_, {}); }
+
+ private:
+  bool peers_reach(const Request& request, const Buffers& buffers);
+
+  exec::Executor* executor_;
+  std::vector<Ballot> ballots_;  // one where ranks need not vote
+  AdoptedBuffers adopted_;       // of the call that is being prepared, until that takes them
 };
 
 // Memory that peers reach, for copies of a call's buffers. One call at a time uses it.

@@ -18,7 +18,7 @@ template <class Call>
 auto entered(session::Session& session, Call call) -> decltype(call()) {
   if (session.owner.inherited()) [[unlikely]]
     return inherited();
-  const session::Session::Turn turn(session);
+  const session::CallGuard::Turn turn(session.guard);
   try {
     return call();
   } catch (const std::bad_alloc&) {
@@ -36,7 +36,7 @@ tl::unexpected<Error> no_operation() { return bad_input("the work is empty: no o
 Result<bool> Work::test() {
   if (!pending_) return no_operation();
   return entered(*session_, [&]() -> Result<bool> {
-    session_->poll(*pending_);
+    session_->operations().poll(*pending_);
     if (pending_->done && !pending_->status) return tl::make_unexpected(pending_->status.error());
     return pending_->done;
   });
@@ -44,7 +44,7 @@ Result<bool> Work::test() {
 
 Status Work::wait() {
   if (!pending_) return no_operation();
-  return entered(*session_, [&]() -> Status { return session_->wait(*pending_); });
+  return entered(*session_, [&]() -> Status { return session_->operations().wait(*pending_); });
 }
 
 Result<bool> Message::test() {
@@ -91,14 +91,14 @@ Rank Communicator::ranks() const { return !session_ ? 0 : session_->executor().r
 
 Status Communicator::run(const Request& request) {
   if (!session_) return no_communicator();
-  return entered(*session_, [&]() -> Status { return session_->run(request); });
+  return entered(*session_, [&]() -> Status { return session_->operations().run(request); });
 }
 
 Result<Work> Communicator::start(const Request& request) {
   if (!session_) return no_communicator();
   return entered(*session_, [&]() -> Result<Work> {
     Work work;
-    WEFT_TRY(work.pending_, session_->start(request));
+    WEFT_TRY(work.pending_, session_->operations().start(request));
     work.session_ = session_;
     return work;
   });
@@ -111,7 +111,8 @@ Result<std::vector<Work>> Communicator::start(std::span<const Request> requests)
     const std::size_t all = requests.size();
     while (!requests.empty()) {
       const std::size_t together = session::fusible(requests, session_->executor().ranks());
-      auto started = together == 1 ? session_->start(requests.front()) : session_->start(requests.first(together));
+      auto started = together == 1 ? session_->operations().start(requests.front())
+                                   : session_->operations().start(requests.first(together));
       if (!started && started.error().code == Code::kInvalidArgument && all > 1)
         started.error().message = fmt::format("call {} of {}: {}", works.size() + 1, all, started.error().message);
       WEFT_TRY(const auto pending, std::move(started));
@@ -138,7 +139,7 @@ Result<Work> Communicator::start(std::span<const Transfer> transfers,
   if (!session_) return no_communicator();
   return entered(*session_, [&]() -> Result<Work> {
     Work work;
-    WEFT_TRY(work.pending_, session_->start(transfers, timeout));
+    WEFT_TRY(work.pending_, session_->operations().start(transfers, timeout));
     work.session_ = session_;
     return work;
   });
@@ -146,7 +147,7 @@ Result<Work> Communicator::start(std::span<const Transfer> transfers,
 
 Status Communicator::exchange(std::span<const Transfer> transfers, std::optional<std::chrono::milliseconds> timeout) {
   if (!session_) return no_communicator();
-  return entered(*session_, [&]() -> Status { return session_->run(transfers, timeout); });
+  return entered(*session_, [&]() -> Status { return session_->operations().run(transfers, timeout); });
 }
 
 Result<Message> Communicator::start_send(const void* data, std::size_t count, DataType type, Rank peer,
@@ -227,10 +228,15 @@ Result<Communicator> Communicator::split(int color, int key) {
   });
 }
 
-Result<Communicator> Communicator::shrink() {
+Result<Communicator> Communicator::shrink() { return shrink(std::span<const Rank>()); }
+
+Result<Communicator> Communicator::shrink(std::span<const Rank> without) {
   if (!session_) return no_communicator();
+  for (const Rank r : without)
+    if (r < 0 || r >= ranks() || r == rank())
+      return bad_input("shrink: rank {} cannot go on without rank {} of {}", rank(), r, ranks());
   return entered(*session_, [&]() -> Result<Communicator> {
-    WEFT_TRY(auto session, session_->shrink());
+    WEFT_TRY(auto session, session_->shrink(without));
     return Communicator(std::move(session));
   });
 }
@@ -250,7 +256,7 @@ Result<Communicator> Communicator::grow(const UniqueId& id, Rank ranks) {
 
 Status Communicator::status() {
   if (!session_) return no_communicator();
-  const session::Session::Visit visit(*session_);
+  const session::CallGuard::Visit visit(session_->guard);
   return session_->status();
 }
 
@@ -261,7 +267,7 @@ Status Communicator::set_timeout(std::chrono::milliseconds timeout) {
 
 void Communicator::set_interrupt(std::function<bool()> interrupted) {
   if (!session_) return;
-  const session::Session::Turn turn(*session_);
+  const session::CallGuard::Turn turn(session_->guard);
   session_->executor().interrupt_by(session::without_throwing(std::move(interrupted)));
 }
 

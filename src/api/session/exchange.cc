@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "api/session/session.h"
+#include "api/session/planner.h"
 #include "api/session/transfers.h"
 #include "exec/kernels/fold.h"
 
@@ -14,18 +14,6 @@ using protocol::End;
 
 const std::byte* base_of(std::span<const Transfer> transfers) {
   return static_cast<const std::byte*>(transfers.front().data);
-}
-
-// Do both lead to the same operations? Addresses are relative to the first transfer's memory.
-bool same_operations(std::span<const Transfer> a, std::span<const Transfer> b) {
-  if (a.size() != b.size()) return false;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const Transfer &x = a[i], &y = b[i];
-    if (x.direction != y.direction || x.peer != y.peer || x.count != y.count || x.type != y.type ||
-        static_cast<const std::byte*>(x.data) - base_of(a) != static_cast<const std::byte*>(y.data) - base_of(b))
-      return false;
-  }
-  return true;
 }
 
 Bytes bytes_of(std::span<const Transfer> transfers) {
@@ -44,7 +32,7 @@ bool have_data(std::span<const Transfer> transfers) {
 }  // namespace
 
 // Transfers of one direction with one peer follow each other; all others run side by side.
-Result<std::shared_ptr<const schedule::Program>> Session::program_of(std::span<const Transfer> transfers) const {
+Result<std::shared_ptr<const schedule::Program>> Planner::program_of(std::span<const Transfer> transfers) const {
   auto program = std::make_shared<schedule::Program>();
   std::map<std::pair<Rank, Transfer::Direction>, std::size_t> strands;
   const Bytes slice = executor_->capabilities().slot_data(protocol::Protocol::kSimple);
@@ -85,14 +73,14 @@ Result<std::shared_ptr<const schedule::Program>> Session::program_of(std::span<c
 
 // A whole slot of lines still beats a message of Simple, whose flag is in another line than its data: by the costs in
 // data/protocol/hop_costs.json up to 3.6 KB.
-Bytes Session::lines_up_to() const {
+Bytes Planner::lines_up_to() const {
   const auto& can = executor_->capabilities();
   return can.load_store ? can.slot_data(protocol::Protocol::kLL64) : 0;
 }
 
-Result<const Prepared*> Session::prepare(std::span<const Transfer> transfers) {
-  for (const KnownExchange& known : known_exchanges_)
-    if (same_operations(transfers, known.transfers) && have_data(transfers)) return known.prepared.get();
+Result<const Prepared*> Planner::prepare(std::span<const Transfer> transfers) {
+  if (const KnownShape* const known = cache_.find(transfers); known != nullptr && have_data(transfers))
+    return known->plans.front().prepared.get();
   for (const Transfer& t : transfers) WEFT_CHECK(check_transfer(t, executor_->rank(), executor_->ranks()));
   auto prepared = std::make_shared<Prepared>();
   WEFT_TRY(prepared->program, program_of(transfers));
@@ -102,35 +90,11 @@ Result<const Prepared*> Session::prepare(std::span<const Transfer> transfers) {
                     .lines_up_to = lines_up_to(),
                     .everybody = false,
                     .streams_slots = streams_.for_peers};
-  prepared->label = exchange_label();
+  if (recorder_ != nullptr) prepared->label = recorder_->label({.collective = "exchange", .channels = 1, .root = -1});
   prepared->brief = bytes_of(transfers) <= kBriefBytes;
-  KnownExchange& place = known_exchanges_[exchanges_prepared_++ % known_exchanges_.size()];
-  place.transfers.assign(transfers.begin(), transfers.end());
-  place.prepared = std::move(prepared);
-  return place.prepared.get();
-}
-
-Status Session::run(std::span<const Transfer> transfers, std::optional<std::chrono::milliseconds> timeout) {
-  if (!queue_.empty() || transfers.empty()) {
-    WEFT_TRY(const auto pending, start(transfers, timeout));
-    return wait(*pending);
-  }
-  if (!sound()) WEFT_CHECK(intact());
-  if (timeout) WEFT_CHECK(check_timeout("exchange", timeout));
-  WEFT_TRY(const Prepared* prepared, prepare(transfers));
-  return run_now({.transfers = transfers, .prepared = prepared, .number = ++operations_, .timeout = timeout});
-}
-
-Result<std::shared_ptr<Pending>> Session::start(std::span<const Transfer> transfers,
-                                                std::optional<std::chrono::milliseconds> timeout) {
-  WEFT_CHECK(intact());
-  WEFT_CHECK(check_timeout("exchange", timeout));
-  Pending pending{.transfers = {transfers.begin(), transfers.end()}, .timeout = timeout, .done = transfers.empty()};
-  if (!pending.done) {
-    WEFT_TRY(const Prepared* prepared, prepare(transfers));
-    pending.prepared = prepared->shared_from_this();
-  }
-  return enqueue(std::move(pending));
+  const KnownShape& known = cache_.add(PlanCache::Kind::kTransfers,
+                                       {.plans = {{.access = {}, .shift = {}, .prepared = std::move(prepared)}}});
+  return known.plans.front().prepared.get();
 }
 
 }  // namespace weft::session

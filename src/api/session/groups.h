@@ -46,8 +46,8 @@ class Groups {
   // All members call it, each after an offer() that this uses up.
   virtual Result<std::shared_ptr<Session>> join(const Membership& membership) = 0;
 
-  // The group of all ranks that live and call this.
-  virtual Result<std::shared_ptr<Session>> survivors() = 0;
+  // The group of all ranks that live and call this; those of `without`, the same on all, are not waited for.
+  virtual Result<std::shared_ptr<Session>> survivors(std::span<const Rank> without) = 0;
 
   // The agreement of the ranks that live and call this; see Communicator.
   virtual Result<Agreement> agree(std::uint64_t bits) = 0;

@@ -24,9 +24,9 @@ std::string list_of(std::span<const std::uint8_t> late) {
 
 Result<std::vector<Rank>> Session::exchange_until(std::span<const Transfer> transfers, Clock::time_point deadline) {
   if (transfers.empty()) return std::vector<Rank>{};
-  WEFT_TRY(const Prepared* prepared, prepare(transfers));
-  const Order order{.transfers = transfers, .prepared = prepared, .number = ++operations_, .name = kName};
-  begin(order);
+  WEFT_TRY(const Prepared* prepared, planner_.prepare(transfers));
+  const Order order{.transfers = transfers, .prepared = prepared, .number = runner_.next_number(), .name = kName};
+  runner_.begin(order);
   constexpr std::chrono::microseconds kBriefly{200};
   for (const auto since = Clock::now();;) {
     (void)executor_->stops();  // the poll then fails
@@ -37,7 +37,7 @@ Result<std::vector<Rank>> Session::exchange_until(std::span<const Transfer> tran
     const auto time = Clock::now();
     if (!done || *done || time >= deadline) {
       const std::vector<Rank> missing = done && !*done ? executor_->awaited() : std::vector<Rank>{};
-      WEFT_CHECK(finish(order, done ? Status{} : tl::make_unexpected(done.error())));
+      WEFT_CHECK(runner_.finish(order, done ? Status{} : tl::make_unexpected(done.error())));
       return missing;
     }
     if (time - since < kBriefly)
@@ -49,9 +49,9 @@ Result<std::vector<Rank>> Session::exchange_until(std::span<const Transfer> tran
 
 Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
   WEFT_CHECK(check_timeout(kName, timeout));
-  WEFT_CHECK(drain());
+  WEFT_CHECK(operations_.drain());
   const auto deadline = Clock::now() + timeout;
-  const std::uint64_t number = operations_ + 1;  // rank 0 needs two exchanges, the others one
+  const std::uint64_t number = runner_.operations() + 1;  // rank 0 needs two exchanges, the others one
   const Rank n = executor_->ranks(), self = executor_->rank();
   std::vector<std::uint8_t> late(static_cast<std::size_t>(n)), sign(static_cast<std::size_t>(n));
   std::vector<Transfer> reports, answers;
@@ -81,8 +81,7 @@ Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
                        number, timeout.count(), list_of(late));
   for (Rank r = 0; r < static_cast<Rank>(late.size()); ++r)
     if (late[static_cast<std::size_t>(r)] != 0) error.value().ranks.push_back(r);
-  const Status failed = fail(std::move(error));
-  leave_record(*failure_);
+  const Status failed = runner_.fail_and_record(std::move(error));
   // Breaking off may overtake a list that is still under way. So rank 0 breaks off when all others have confirmed
   // theirs, and they wait for that: nothing is sent to them any more, and their exchange ends when the communicator
   // breaks.

@@ -10,13 +10,6 @@ using schedule::Task;
 
 namespace {
 
-// FNV-1a, by words.
-std::uint64_t digest_of(std::span<const std::int32_t> experts) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const std::int32_t e : experts) hash = (hash ^ static_cast<std::uint32_t>(e)) * 0x100000001b3;
-  return hash ^ experts.size();
-}
-
 // Errors (bad input): of a dispatch or combine, what does not fit the tokens.
 Status check_experts(const Request& r, Rank ranks) {
   const auto name = schedule::name(r.collective);
@@ -35,6 +28,12 @@ Status check_experts(const Request& r, Rank ranks) {
 }
 
 }  // namespace
+
+std::uint64_t digest_of(std::span<const std::int32_t> experts) {  // FNV-1a, by words
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const std::int32_t e : experts) hash = (hash ^ static_cast<std::uint32_t>(e)) * 0x100000001b3;
+  return hash ^ experts.size();
+}
 
 std::string key_of(const Request& r, bool direct) {
   if (r.collective == Collective::kBarrier) return fmt::format("{}", static_cast<int>(r.collective));
@@ -55,15 +54,6 @@ std::uint64_t signature_of(const Request& r, bool direct, const schedule::Plan& 
   const std::string key = fmt::format("{}|{}|{}|{}|{}|{}", key_of(r, direct), algorithm.name,
                                       static_cast<int>(plan.protocol), plan.channels, plan.slice_bytes, ranks_per_node);
   return std::hash<std::string>{}(key) ^ (algorithm.written_for ? algorithm.written_for->digest : 0);
-}
-
-std::string cache_key_of(const Request& r, bool direct, bool reached, std::optional<Bytes> shift) {
-  std::string key = fmt::format("{}|{}|{}|{}|{}|{}|{}", key_of(r, direct), reached, r.reproducible, r.algorithm,
-                                r.protocol, r.channels, static_cast<int>(r.op));
-  if (shift) key += fmt::format("|{} behind", *shift);
-  if (r.collective == Collective::kAllToAllV)
-    key += fmt::format("|{}|{}", fmt::join(r.counts, ","), fmt::join(r.receive_counts, ","));
-  return key;
 }
 
 Task chosen_for(const Task& task) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "api/session/arguments.h"
@@ -29,6 +30,8 @@ schedule::Task task_of(const Request& request, Rank rank, Rank ranks, Rank ranks
 // parts of one size, whatever they are. Of a routed collective it is chosen for shown_routes.
 schedule::Task chosen_for(const schedule::Task& task);
 
+// Of a table of experts: tables with the same digest are taken for one.
+std::uint64_t digest_of(std::span<const std::int32_t> experts);
 // What all ranks must agree on: the fields that the collective uses. Of an all_to_all_v ranks know different counts.
 // `direct`: whether peers touch the buffers, which all ranks have agreed on.
 std::string key_of(const Request& request, bool direct);
@@ -38,7 +41,5 @@ std::uint64_t signature_of(const Request& request, bool direct, const schedule::
 bool overwrites_input(const Request& request);
 // How far behind its input a call's output begins, if they overlap and the input is not copied.
 std::optional<Bytes> shift_of(const Request& request, Bytes in_bytes, Bytes out_bytes);
-// Equal for requests that the same program serves. `reached`: peers reach this rank's own buffers.
-std::string cache_key_of(const Request& request, bool direct, bool reached, std::optional<Bytes> shift);
 
 }  // namespace weft::session

@@ -22,12 +22,10 @@ static_assert(std::is_trivially_copyable_v<Wish>);
 }  // namespace
 
 Status Session::run_inside(Inside call, std::uint64_t count, const Request& request) {
-  WEFT_CHECK(drain());
-  within_ = call;
-  within_count_ = count;
-  Status status = run(request);
-  within_ = Inside::kNothing;
-  within_count_ = 0;
+  WEFT_CHECK(operations_.drain());
+  runner_.enter(call, count);
+  Status status = operations_.run(request);
+  runner_.leave();
   return status;
 }
 
@@ -80,9 +78,9 @@ Result<std::shared_ptr<Session>> Session::split(std::int64_t color, std::int64_t
 Error Session::not_made(const char* what, Error error) {
   error.message = fmt::format("rank {}: {}: {}", executor_->rank(), what, error.message);
   const bool died = error.code == Code::kPeerDied;
-  if (error.ranks.empty() || failure_ || (!died && error.code != Code::kPeerLeft)) return error;
+  if (error.ranks.empty() || runner_.failure() || (!died && error.code != Code::kPeerLeft)) return error;
   executor_->break_off(error.ranks.front(), died ? fabric::Cause::kDied : fabric::Cause::kLeft);
-  (void)fail(tl::make_unexpected(error));
+  (void)runner_.fail(tl::make_unexpected(error));
   return error;
 }
 
@@ -100,27 +98,27 @@ Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {
                          .type = DataType::kUint8}));
   // The ranks here may end, or be interrupted, while the new ones are still to come.
   auto met = groups_->meet(id, executor_->rank(), ranks, [this]() -> Status {
-    if (executor_->stops()) return intact();
+    if (executor_->stops()) return runner_.intact();
     return executor_->health();
   });
   if (!met) return tl::make_unexpected(not_made("grow", std::move(met.error())));
   return met;
 }
 
-Result<std::shared_ptr<Session>> Session::shrink() {
+Result<std::shared_ptr<Session>> Session::shrink(std::span<const Rank> without) {
   if (!groups_) return unsupported("shrink");
-  if (finalized_) return tl::make_unexpected(*failure_);
+  if (finalized_) return tl::make_unexpected(*runner_.failure());
   executor_->break_off(executor_->rank(), fabric::Cause::kShrinks);  // unless it is broken already
-  if (!failure_)
-    (void)fail(failure(Code::kAborted, Blame::kCommunicator, "rank {}: shrink was called", executor_->rank()));
-  return groups_->survivors();
+  if (!runner_.failure())
+    (void)runner_.fail(failure(Code::kAborted, Blame::kCommunicator, "rank {}: shrink was called", executor_->rank()));
+  return groups_->survivors(without);
 }
 
 // Those who are waited for here may wait themselves, in a call that another rank's death keeps from ending, for ranks
 // that have come here: whoever sees the death breaks the communicator.
 Result<Agreement> Session::agree(std::uint64_t bits) {
   if (!groups_) return unsupported("agree");
-  if (finalized_) return tl::make_unexpected(*failure_);
+  if (finalized_) return tl::make_unexpected(*runner_.failure());
   constexpr std::chrono::milliseconds kLookEvery{20};
   Clock::time_point looked{};
   const auto usual = std::exchange(groups_->stops, [&] {

@@ -28,7 +28,7 @@ PointToPoint& Session::point_to_point() {
 
 Result<Session::Tagged> Session::start(TaggedOperation operation) {
   WEFT_CHECK(check(operation, executor_->ranks()));
-  if (!sound()) WEFT_CHECK(intact());
+  if (!runner_.sound()) WEFT_CHECK(runner_.intact());
   auto started = std::make_shared<TaggedOperation>(std::move(operation));
   if (started->timeout) started->since = Clock::now();
   if (recorder_) recorder_->begin_tagged(started->sends);
@@ -40,12 +40,9 @@ Result<Session::Tagged> Session::start(TaggedOperation operation) {
 Status Session::break_tagged(const TaggedOperation& o, Error error) {
   error.message = fmt::format("rank {}: {}: {}", executor_->rank(), o.text(), error.message);
   if (error.blame == Blame::kOperation) return tl::make_unexpected(std::move(error));
-  if (!failure_) {
-    failure_ = std::move(error);
-    leave_record(*failure_);
-  }
-  point_to_point().fail_all(*failure_);
-  return tl::make_unexpected(*failure_);
+  if (!runner_.failure()) (void)runner_.fail_and_record(tl::make_unexpected(std::move(error)));
+  point_to_point().fail_all(*runner_.failure());
+  return tl::make_unexpected(*runner_.failure());
 }
 
 // Of one operation only, if its bytes are not on their way; if they are, `stuck` ends the communicator.
@@ -66,16 +63,16 @@ void Session::time_out(const Tagged& o, std::chrono::milliseconds waited, bool s
   error.ranks = {partner};
   error.message += "; its bytes are on their way, so that the communicator is broken";
   executor_->break_off(partner, fabric::Cause::kTimedOut);
-  failure_ = error;
+  (void)runner_.fail(tl::make_unexpected(error));
   all.fail_all(error);
 }
 
 Result<bool> Session::test(const Tagged& o) {
   PointToPoint& all = point_to_point();
   if (!o->done) all.progress();
-  if (!o->done && !queue_.empty()) poll(*queue_.back());
+  if (!o->done) operations_.poll();
   if (!o->done) {
-    Status known = intact();
+    Status known = runner_.intact();
     if (const auto now = Clock::now(); known && now - looked_ >= std::chrono::milliseconds(20)) {
       looked_ = now;
       known = executor_->health();
@@ -95,19 +92,19 @@ Status Session::wait(const Tagged& o) {
   if (!o->done) all.progress();
   if (o->done) [[likely]]
     return o->status;
-  if (const Status whole = intact(); !whole) {
+  if (const Status whole = runner_.intact(); !whole) {
     all.fail_all(whole.error());
     return o->status;
   }
-  const auto limit = o->timeout.value_or(timeout_);
-  const bool limited = limit.count() > 0 && limit < kForEver;
+  const auto limit = o->timeout.value_or(runner_.timeout());
+  const bool limited = limit.count() > 0 && limit < Runner::kForEver;
   auto moved_at = Clock::now();
   const auto since = o->timeout ? o->since : moved_at;
-  const auto own_limit = timeout_.count() > 0 ? timeout_ : kForEver;  // of one whose bytes are on their way
+  const auto own_limit =
+      runner_.timeout().count() > 0 ? runner_.timeout() : Runner::kForEver;  // of one whose bytes are on their way
   const auto ask = [&] { return all.awaited(*o); };
   executor_->moved();
-  waits_for_tag_ = true;
-  apply_timeout();
+  runner_.keep_time(true);
   bool alone = false;
   Status result;              // of the wait, where the operation goes on
   constexpr int kShort = 64;  // looks at the peers, some microseconds: shorter waits are not recorded
@@ -116,13 +113,9 @@ Status Session::wait(const Tagged& o) {
     if (++looks == kShort && recorder_) recorder_->waits_for_tagged(o->sends, o->peer, o->tag, o->bytes());
     bool moved = all.progress();
     if (o->done) break;
-    if (!queue_.empty()) {
-      const std::size_t before = queue_.size();
-      poll(*queue_.back());
-      moved |= queue_.size() != before;
-    }
+    moved |= operations_.poll();
     Status status;
-    if (failure_) status = tl::make_unexpected(*failure_);
+    if (runner_.failure()) status = tl::make_unexpected(*runner_.failure());
     if (status && all.fault()) {
       executor_->break_off(all.fault()->ranks.front(), fabric::Cause::kFailed);
       status = tl::make_unexpected(*all.fault());
@@ -148,9 +141,8 @@ Status Session::wait(const Tagged& o) {
                           .value());
     }
   }
-  waits_for_tag_ = false;
   if (looks >= kShort && recorder_) recorder_->waits_no_more();
-  apply_timeout();
+  runner_.keep_time(false);
   executor_->moved();
   return o->done ? o->status : result;
 }

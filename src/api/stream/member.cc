@@ -61,8 +61,11 @@ Result<const Prepared*> Member::prepare(const Request& request, By by) {
   WEFT_CHECK(session::check_request(request, rank_, group_->ranks()));
   protocol::Capabilities can = group_->capabilities();
   can.load_store = reaches(request);
-  const std::string key = fmt::format("{}|{}|{}|{}", session::cache_key_of(request, true, true, std::nullopt),
-                                      static_cast<int>(by), session::overwrites_input(request), can.load_store);
+  session::PlanKey key;
+  key.set(request);
+  key.add(static_cast<session::PlanKey::Word>(by) << 2 |
+          static_cast<session::PlanKey::Word>(session::overwrites_input(request)) << 1 |
+          static_cast<session::PlanKey::Word>(can.load_store));
   auto found = prepared_.find(key);
   if (found == prepared_.end()) {
     WEFT_TRY(const OnDevice back, OnDevice::use(group_->device(), group_->device_of(rank_)));

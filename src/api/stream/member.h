@@ -1,8 +1,8 @@
 #pragma once
 
-#include <map>
-#include <string>
+#include <unordered_map>
 
+#include "api/session/plan_cache.h"
 #include "api/session/request.h"
 #include "api/stream/group.h"
 #include "plan/schedule/lower/lower.h"
@@ -68,7 +68,7 @@ class Member {
 
   std::shared_ptr<Group> group_;
   Rank rank_;
-  std::map<std::string, Prepared> prepared_;
+  std::unordered_map<session::PlanKey, Prepared, session::PlanKeyHash> prepared_;
   std::size_t program_room_used_ = 0;
   const Prepared* last_ = nullptr;
   std::unique_ptr<net::cuda::Event> done_;  // null: nothing was queued yet

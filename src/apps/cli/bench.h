@@ -9,10 +9,8 @@
 
 namespace weft::cli {
 
-// What `weft bench` was asked to do.
-struct BenchSpec {
-  std::string on, calibration;
-  std::string post;  // simulated: who posts messages across the network; empty: as the machine's costs say
+// What is timed, and how often.
+struct Sweep {
   std::string collective_name;
   Collective collective = Collective::kAllReduce;
   std::string ranks_text;   // a number; for `all` a list
@@ -26,35 +24,46 @@ struct BenchSpec {
   bool op_given = false;                   // --op stands on the command line
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
+  std::int64_t iterations = 0;  // 0: as many as fill a tenth of a second
+  bool check = false, in_place = false, unregistered = false;
+};
+
+// What is not left to weft's choice.
+struct Forced {
   std::string tuner = "weft";  // or "nccl", "nccl-2.27", …: NCCL's choice
   std::string algorithm, protocol;
   std::int64_t channels = 0;
-  env::Settings nccl = {};      // simulated: what NCCL_* variables ask for
-  std::string transport;        // empty: WEFT_TRANSPORT, or where the ranks are
-  std::int64_t iterations = 0;  // 0: as many as fill a tenth of a second
-  bool check = false, in_place = false, unregistered = false, reproducible = false;
-  std::vector<std::string> faults;                 // simulated
-  std::vector<std::string> beside;                 // simulated: other jobs
-  std::vector<std::string> loads;                  // simulated: background traffic
-  std::string compute;                             // simulated: a kernel beside
-  std::string timeline;                            // simulated: a file
-  bool no_fold = false, verbose = false;           // simulated
-  std::string level = "flow";                      // simulated: or "packet", "packet:KEY=VALUE,..."
+  bool reproducible = false;
+  env::Settings nccl = {};  // simulated: what NCCL_* variables ask for
+};
+
+// How a machine is simulated, and what else happens there.
+struct Conditions {
+  std::vector<std::string> faults;
+  std::vector<std::string> beside;                 // other jobs
+  std::vector<std::string> loads;                  // background traffic
+  std::string compute;                             // a kernel beside
+  std::string post;                                // who posts messages across the network; empty: as the costs say
+  std::string level = "flow";                      // or "packet", "packet:KEY=VALUE,..."
   std::optional<sim::PacketOptions> packets = {};  // what that means
-  std::int64_t max_events = 0;                     // simulated; 0: as many as the level is good for
+  std::int64_t max_events = 0;                     // 0: as many as the level is good for
+  bool no_fold = false;
+  std::string timeline;  // a file
+};
+
+// What `weft bench` was asked to do.
+struct BenchSpec {
+  std::string on, calibration;
+  std::string transport;  // empty: WEFT_TRANSPORT, or where the ranks are
+  Sweep sweep = {};
+  Forced forced = {};
+  Conditions conditions = {};
+  bool verbose = false;
   std::string json;
-  std::string block;         // transfer: bytes of a descriptor; empty: one descriptor
-  std::int64_t blocks = 0;   // transfer: how many, instead of --min and --max
-  bool verify = false;       // transfer: checksums
-  std::string from;          // transfer with --on: the tier; empty: one GPU's memory by another
-  bool bounce = false;       // transfer with --from: through a buffer of the host's memory
-  std::string file;          // transfer: instead of another process's memory
-  std::string model, redis;  // kv: a config.json; a Redis server
-  std::string stack;         // transfer with --on --from node: whose software
 };
 
 // The sizes to measure, in bytes of the message; of dispatch and combine tokens of a rank. Errors (bad input).
-Result<std::vector<Bytes>> sizes_of(const BenchSpec& spec);
+Result<std::vector<Bytes>> sizes_of(const Sweep& sweep);
 // What is timed for one of them. Errors (bad input): names the option.
 Result<schedule::Task> task_of(const BenchSpec& spec, Rank ranks, Rank ranks_per_node, Bytes size);
 // The row's size, elements and factor of bus bandwidth. Of dispatch and combine: one rank's tokens, and what it sends

@@ -63,10 +63,10 @@ constexpr Bytes kOdd[] = {1, 4 * 1009, 4 * 20011};
 // One rank of one job: tries every way.
 Status run_rank(const BenchSpec& spec, Communicator& comm, const std::vector<Way>& ways, std::size_t job,
                 Cells& cells) {
-  WEFT_TRY(const Bytes timed, parse_message("--max", spec.largest));
+  WEFT_TRY(const Bytes timed, parse_message("--max", spec.sweep.largest));
   const auto task = [&](Collective c, Bytes bytes) {
-    schedule::Task t = task_of(c, comm.ranks(), comm.ranks(), bytes, spec.type);
-    t.root = static_cast<Rank>(spec.root) % comm.ranks();
+    schedule::Task t = task_of(c, comm.ranks(), comm.ranks(), bytes, spec.sweep.type);
+    t.root = static_cast<Rank>(spec.sweep.root) % comm.ranks();
     return t;
   };
   Bytes most = 0;
@@ -81,8 +81,8 @@ Status run_rank(const BenchSpec& spec, Communicator& comm, const std::vector<Way
     const auto trial_of = [&](Bytes bytes, bool in_place) {
       return Trial(comm,
                    {.task = task(way.collective, bytes),
-                    .type = spec.type,
-                    .op = spec.op,
+                    .type = spec.sweep.type,
+                    .op = spec.sweep.op,
                     .in_place = in_place,
                     .algorithm = std::string(way.algorithm->name),
                     .protocol = std::string(protocol::traits(way.protocol).name)},
@@ -93,7 +93,7 @@ Status run_rank(const BenchSpec& spec, Communicator& comm, const std::vector<Way
       if (first.error().blame != Blame::kInput && first.error().code != Code::kUnsupported) return first;
       continue;
     }
-    if (spec.check) {
+    if (spec.sweep.check) {
       WEFT_TRY(cell.errors, trial.count_errors());
       for (const Bytes bytes : kOdd)
         for (const bool in_place : {false, true}) {
@@ -104,7 +104,7 @@ Status run_rank(const BenchSpec& spec, Communicator& comm, const std::vector<Way
         }
     }
     constexpr double kRunSeconds = 0.002;
-    WEFT_TRY(const Duration time, trial.time(spec.iterations, kRunSeconds));
+    WEFT_TRY(const Duration time, trial.time(spec.sweep.iterations, kRunSeconds));
     cell.seconds = time.s();
     if (comm.rank() == 0) cells.at(w, job) = cell;
   }
@@ -166,7 +166,7 @@ Result<int> bench_all(const BenchSpec& asked, const Machine& machine, const std:
   std::int64_t wrong = 0, served = 0;
   if (spec.json != "-") {
     fmt::print("# every collective, algorithm and protocol: time in us of {} of {} {} ({}), by number of ranks\n",
-               spec.largest, spec.type_name, spec.op_name, spec.transport);
+               spec.sweep.largest, spec.sweep.type_name, spec.sweep.op_name, spec.transport);
     fmt::print("# {:<14} {:<18} {:<7} {:>9} {:>8}\n", "collective", "algorithm", "proto", fmt::join(ranks, "         "),
                "#wrong");
   }
@@ -187,7 +187,7 @@ Result<int> bench_all(const BenchSpec& asked, const Machine& machine, const std:
   }
   if (spec.json != "-")
     fmt::print("# {} ways on {} numbers of ranks: {}, {} wrong elements{}\n", ways.size(), ranks.size(),
-               counted(served, "run"), wrong, spec.check ? "" : " (not checked)");
+               counted(served, "run"), wrong, spec.sweep.check ? "" : " (not checked)");
   if (!spec.json.empty())
     WEFT_CHECK(write_json(spec.json, {{"schema", "weft.bench_all/1"}, {"transport", spec.transport}, {"rows", rows}}));
   return wrong > 0 ? kBadAnswer : 0;

@@ -75,15 +75,16 @@ Result<report::TransferRow> measure(transfer::Agent& agent, transfer::Op op, con
 
 }  // namespace
 
-Result<int> bench_file(const BenchSpec& spec, transfer::Op op, const std::vector<FileCase>& cases, Bytes most) {
+Result<int> bench_file(const BenchSpec& spec, const std::string& name, transfer::Op op,
+                       const std::vector<FileCase>& cases, Bytes most) {
   for (const FileCase& c : cases)
     if (c.block % kUnit != 0)
       return bad_input("--file: blocks past the page cache are multiples of 4K, not {}", format_bytes(c.block));
-  WEFT_TRY(const bool made, make(spec.file, most));
+  WEFT_TRY(const bool made, make(name, most));
   if (!made && op == transfer::Op::kWrite)
-    return bad_input("--file {}: is there already, and would be overwritten", spec.file);
+    return bad_input("--file {}: is there already, and would be overwritten", name);
   WEFT_TRY(auto agent, transfer::Agent::open({.name = "bench"}));
-  WEFT_TRY(const auto file, agent.add_file(spec.file, 0, 0, true));
+  WEFT_TRY(const auto file, agent.add_file(name, 0, 0, true));
   WEFT_TRY(const auto mine, agent.allocate(most));
   WEFT_TRY(std::string path, agent.explain(""));
   path = path.substr(path.find(": ") + 2);
@@ -92,11 +93,11 @@ Result<int> bench_file(const BenchSpec& spec, transfer::Op op, const std::vector
   const bool prints = spec.json != "-";
   if (prints)
     fmt::print("# {} of {} in blocks, in random order; {}\n# {:>8} {:>9} {:>12} {:>12} {:>12} {:>9} {:>12}\n",
-               report.operation, spec.file, path, "block (B)", "blocks", "size (B)", "post (us)", "time (us)", "GB/s",
+               report.operation, name, path, "block (B)", "blocks", "size (B)", "post (us)", "time (us)", "GB/s",
                "blocks/s");
   for (const FileCase& c : cases) {
     if (c.block * c.blocks > file.bytes)
-      return bad_input("--file {}: has {}, less than {}", spec.file, format_bytes(file.bytes),
+      return bad_input("--file {}: has {}, less than {}", name, format_bytes(file.bytes),
                        format_bytes(c.block * c.blocks));
     WEFT_TRY(const auto r, measure(agent, op, mine, file, c));
     if (prints)

@@ -50,14 +50,14 @@ class Bench {
       : spec_(spec), machine_(machine), comm_(comm), report_(std::move(report)), prints_(prints && comm.rank() == 0) {}
 
   Result<int> run() {
-    WEFT_TRY(const auto sizes, sizes_of(spec_));
+    WEFT_TRY(const auto sizes, sizes_of(spec_.sweep));
     Bytes most = 0;
     for (const Bytes bytes : sizes) {
       WEFT_TRY(const schedule::Task task, this->task(bytes));
       most = std::max(most, Trial::memory_for(task, comm_.rank()));
     }
-    WEFT_TRY(Buffer in, make_buffer(comm_, most, !spec_.unregistered));
-    WEFT_TRY(Buffer out, make_buffer(comm_, spec_.in_place ? 0 : most, !spec_.unregistered));
+    WEFT_TRY(Buffer in, make_buffer(comm_, most, !spec_.sweep.unregistered));
+    WEFT_TRY(Buffer out, make_buffer(comm_, spec_.sweep.in_place ? 0 : most, !spec_.sweep.unregistered));
     const BenchTable table(report_, terminal_width());
     const bool shows = prints_ && spec_.json != "-";
     if (shows) table.header();
@@ -77,23 +77,24 @@ class Bench {
     WEFT_TRY(const schedule::Task task, this->task(bytes));
     Trial trial(comm_,
                 {.task = task,
-                 .type = spec_.type,
-                 .op = spec_.op,
-                 .in_place = spec_.in_place,
-                 .reproducible = spec_.reproducible,
-                 .algorithm = spec_.algorithm,
-                 .protocol = spec_.protocol,
-                 .channels = static_cast<int>(spec_.channels)},
+                 .type = spec_.sweep.type,
+                 .op = spec_.sweep.op,
+                 .in_place = spec_.sweep.in_place,
+                 .reproducible = spec_.forced.reproducible,
+                 .algorithm = spec_.forced.algorithm,
+                 .protocol = spec_.forced.protocol,
+                 .channels = static_cast<int>(spec_.forced.channels)},
                 in, out);
     BenchRow row;
     describe_size(row, task);
     WEFT_CHECK(trial.run());  // also the first touch
     const auto choice = comm_.last_choice();
-    if (spec_.check) {
+    if (spec_.sweep.check) {
       WEFT_TRY(row.errors, trial.count_errors());
     }
-    if (report_.rows.empty() && spec_.iterations == 0) WEFT_CHECK(trial.settle());  // ranks may share a core at first
-    WEFT_TRY(row.time, trial.time(spec_.iterations));
+    if (report_.rows.empty() && spec_.sweep.iterations == 0)
+      WEFT_CHECK(trial.settle());  // ranks may share a core at first
+    WEFT_TRY(row.time, trial.time(spec_.sweep.iterations));
     row.algorithm = choice.algorithm;
     row.protocol = choice.protocol;
     row.channels = choice.channels;
@@ -103,8 +104,8 @@ class Bench {
 
   void describe(BenchRow& row, const Request& request, const schedule::Task& task) const {
     tune::Question question =
-        api::question_of(task, request, api::capabilities_of(report_.transport), !spec_.unregistered);
-    question.algorithm = spec_.algorithm.empty() ? row.algorithm : spec_.algorithm;
+        api::question_of(task, request, api::capabilities_of(report_.transport), !spec_.sweep.unregistered);
+    question.algorithm = spec_.forced.algorithm.empty() ? row.algorithm : spec_.forced.algorithm;
     question.protocol = row.protocol;
     question.channels = row.channels;
     if (const auto predicted = tune::choose(*machine_.view, question)) row.predicted = predicted->back_to_back;
@@ -145,12 +146,12 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
   BenchReport report{.world = "real",
                      .machine = "this",
                      .transport = api::within(transport),  // of ranks that start here
-                     .collective = spec.collective_name,
-                     .type = spec.type_name,
-                     .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
+                     .collective = spec.sweep.collective_name,
+                     .type = spec.sweep.type_name,
+                     .op = schedule::reduces(spec.sweep.collective) ? spec.sweep.op_name : "none",
                      .ranks = 0,
                      .rates = "rates " + rates.source,
-                     .tokens = schedule::routed(spec.collective) ? words_of(spec.experts) : "",
+                     .tokens = schedule::routed(spec.sweep.collective) ? words_of(spec.sweep.experts) : "",
                      .rows = {}};
   WEFT_TRY(const auto job, net::bootstrap::job_of(settings));
   if (job) {  // started by `weft run` or alike: one rank of a job
@@ -159,7 +160,7 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
     report.rates = "rates " + common.source;
     return join_and_run(spec, settings, *job, transport, common, report);
   }
-  WEFT_TRY(report.ranks, ranks_on(machine, spec.ranks));
+  WEFT_TRY(report.ranks, ranks_on(machine, spec.sweep.ranks));
   Machine here = machine;
   if (api::sends_only(report.transport)) {
     WEFT_TRY(auto network, api::this_network(rates, report.transport == "ucx" ? api::Carrier::kUcx : api::Carrier::kTcp,
@@ -167,18 +168,19 @@ Result<int> bench_here(const BenchSpec& spec, const Machine& machine) {
     here.view = std::make_shared<cost::MachineView>(std::move(network));
   }
   // A forced choice that cannot serve is said once, before anything starts.
-  WEFT_TRY(const auto sizes, sizes_of(spec));
+  WEFT_TRY(const auto sizes, sizes_of(spec.sweep));
   WEFT_TRY(const schedule::Task probe, task_of(spec, report.ranks, report.ranks, sizes.front()));
-  WEFT_TRY(const auto possible,
-           tune::choose(*here.view, api::question_of(probe,
-                                                     {.collective = spec.collective,
-                                                      .type = spec.type,
-                                                      .op = spec.op,
-                                                      .reproducible = spec.reproducible,
-                                                      .algorithm = spec.algorithm,
-                                                      .protocol = spec.protocol,
-                                                      .channels = static_cast<int>(spec.channels)},
-                                                     api::capabilities_of(report.transport), !spec.unregistered)));
+  WEFT_TRY(
+      const auto possible,
+      tune::choose(*here.view, api::question_of(probe,
+                                                {.collective = spec.sweep.collective,
+                                                 .type = spec.sweep.type,
+                                                 .op = spec.sweep.op,
+                                                 .reproducible = spec.forced.reproducible,
+                                                 .algorithm = spec.forced.algorithm,
+                                                 .protocol = spec.forced.protocol,
+                                                 .channels = static_cast<int>(spec.forced.channels)},
+                                                api::capabilities_of(report.transport), !spec.sweep.unregistered)));
   (void)possible;
   if (report.transport == "threads") {
     WEFT_TRY(auto comms, api::open_threads(report.ranks, settings, rates, machine.view));

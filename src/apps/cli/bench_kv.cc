@@ -38,18 +38,15 @@ struct Plan {
   std::optional<transfer::Network> network;  // nothing: shared memory
 };
 
-Result<Plan> plan_of(const BenchSpec& spec) {
-  if (!spec.on.empty() || !spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0 || spec.blocks != 0 ||
-      spec.verify || !spec.file.empty() || !spec.from.empty() || !spec.ranks_text.empty())
-    return bad_input("bench kv has --block or --model, --redis, --transport, --check and --json");
+Result<Plan> plan_of(const BenchSpec& spec, const KvSpec& asked) {
   WEFT_TRY(const auto network, network_of("bench kv", spec.transport));
-  if (!spec.model.empty() && !spec.block.empty()) return bad_input("--block and --model both give a block's size");
-  Plan plan{.page = kUsualBlock, .check = spec.check, .network = network};
-  if (!spec.model.empty()) {
-    WEFT_TRY(plan.page, kv::block_bytes(spec.model, kBlockTokens));
+  if (!asked.model.empty() && !asked.block.empty()) return bad_input("--block and --model both give a block's size");
+  Plan plan{.page = kUsualBlock, .check = spec.sweep.check, .network = network};
+  if (!asked.model.empty()) {
+    WEFT_TRY(plan.page, kv::block_bytes(asked.model, kBlockTokens));
   }
-  if (!spec.block.empty()) {
-    WEFT_TRY(plan.page, some_bytes("--block", spec.block));
+  if (!asked.block.empty()) {
+    WEFT_TRY(plan.page, some_bytes("--block", asked.block));
   }
   if (plan.page < 8 || plan.page > kMostPage)
     return bad_input("bench kv has blocks of 8 B to {}, not {}", format_bytes(kMostPage), format_bytes(plan.page));
@@ -217,11 +214,11 @@ void print(const KvBenchRow& r, bool redis, bool check) {
 
 }  // namespace
 
-Result<int> bench_kv(const BenchSpec& spec) {
-  WEFT_TRY(const Plan plan, plan_of(spec));
+Result<int> bench_kv(const BenchSpec& spec, const KvSpec& asked) {
+  WEFT_TRY(const Plan plan, plan_of(spec, asked));
   std::optional<Redis> redis;
-  if (!spec.redis.empty()) {
-    WEFT_TRY(redis, Redis::connect(spec.redis));
+  if (!asked.redis.empty()) {
+    WEFT_TRY(redis, Redis::connect(asked.redis));
   }
   std::array<std::uint8_t, 16> random{};
   net::link::fill_random(random);

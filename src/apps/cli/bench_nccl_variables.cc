@@ -107,10 +107,10 @@ Status take_nccl_variables(BenchSpec& spec) {
     if (begins_with_one_of(sentence, {"NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"})) return p2p;
     if (begins_with_one_of(sentence, {"NCCL_NET_GDR_LEVEL"})) return gdr;
     if (sentence.find(" has no effect: ") != std::string::npos) return false;
-    if (begins_with_one_of(sentence, {"NCCL_ALGO", "NCCL_NVLS_ENABLE"})) return spec.algorithm.empty();
-    if (begins_with_one_of(sentence, {"NCCL_PROTO"})) return spec.protocol.empty();
+    if (begins_with_one_of(sentence, {"NCCL_ALGO", "NCCL_NVLS_ENABLE"})) return spec.forced.algorithm.empty();
+    if (begins_with_one_of(sentence, {"NCCL_PROTO"})) return spec.forced.protocol.empty();
     if (begins_with_one_of(sentence, {"NCCL_MIN_N", "NCCL_MAX_N", "NCCL_MIN_C", "NCCL_MAX_C"}))
-      return spec.channels == 0;
+      return spec.forced.channels == 0;
     return begins_with_one_of(sentence, {"NCCL_BUFFSIZE"});
   };
   for (const auto* list : {&settings.nccl_understood, &settings.nccl_ignored})
@@ -119,7 +119,7 @@ Status take_nccl_variables(BenchSpec& spec) {
         continue;
       else if (holds(sentence))
         fmt::print(stderr, "weft: {} holds on this machine{}\n", shown(sentence.substr(0, sentence.find(' '))),
-                   !spec.tuner.starts_with("nccl")                ? ""
+                   !spec.forced.tuner.starts_with("nccl")         ? ""
                    : begins_with_one_of(sentence, {"NCCL_MAX_N"}) ? ", except for NVLS, whose channels NCCL bounds by "
                                                                     "NCCL_MAX_CTAS alone"
                    : begins_with_one_of(sentence, {"NCCL_MAX_C"}) ? ", except for NVLS, whose channels stay those of "
@@ -129,12 +129,12 @@ Status take_nccl_variables(BenchSpec& spec) {
         fmt::print(
             stderr, "weft: {}{}\n", shown(sentence),
             sentence.find(" has no effect: ") != std::string::npos ? "" : "; without effect on a simulated machine");
-  spec.nccl = std::move(settings);
+  spec.forced.nccl = std::move(settings);
   return {};
 }
 
 void leave_out_nics(BenchSpec& spec, const Machine& machine) {
-  if (!machine.simulated || !spec.nccl.nccl_nics.limits()) return;
+  if (!machine.simulated || !spec.forced.nccl.nccl_nics.limits()) return;
   const topology::Topology& t = machine.view->topology();
   std::map<int, int> of_node;  // NICs that were seen
   std::vector<std::string> out;
@@ -143,7 +143,7 @@ void leave_out_nics(BenchSpec& spec, const Machine& machine) {
     const topology::Device& nic = t.device(id);
     const int number = of_node[nic.node]++;
     ++all;
-    if (!env::allows_nic(spec.nccl.nccl_nics, verbs_name(nic, number)))
+    if (!env::allows_nic(spec.forced.nccl.nccl_nics, verbs_name(nic, number)))
       out.push_back(fmt::format("nic:{}/{}=down", nic.node, nic.index));
   }
   if (out.size() == all) {
@@ -152,7 +152,7 @@ void leave_out_nics(BenchSpec& spec, const Machine& machine) {
                  t.name_of(t.devices_of(topology::DeviceKind::kNic).front()));
     return;
   }
-  spec.faults.insert(spec.faults.end(), out.begin(), out.end());
+  spec.conditions.faults.insert(spec.conditions.faults.end(), out.begin(), out.end());
 }
 
 }  // namespace weft::cli

@@ -216,9 +216,9 @@ Result<std::vector<Row>> rows_of(const std::string& operation, World& world, Sta
 }
 
 Status measure(const BenchSpec& spec, World& world) {
-  WEFT_TRY(auto sizes, sizes_of(spec));
+  WEFT_TRY(auto sizes, sizes_of(spec.sweep));
   WEFT_TRY(Stage s, stage_of(world, sizes.back()));
-  if (spec.collective_name == "atomic") sizes = {sizeof(Word)};
+  if (spec.sweep.collective_name == "atomic") sizes = {sizeof(Word)};
   const bool prints = world.rank() == 0, mapped = s.mapped();
   OneSidedTable table(spec, "real", "this", world.ranks());
   WEFT_TRY(const env::Settings settings, env::read());
@@ -227,7 +227,7 @@ Status measure(const BenchSpec& spec, World& world) {
     table.header(fmt::format("this (real, {})", mapped ? "shm" : across),
                  mapped ? "the same by plain loads and stores" : "none, memory is not mapped");
   for (const Bytes bytes : sizes) {
-    WEFT_TRY(auto rows, rows_of(spec.collective_name, world, s, bytes));
+    WEFT_TRY(auto rows, rows_of(spec.sweep.collective_name, world, s, bytes));
     for (Row& row : rows)
       if (prints) table.row(std::move(row));
   }
@@ -248,18 +248,19 @@ bool is_one_sided(const std::string& name) {
 }
 
 Result<int> bench_one_sided(const BenchSpec& spec) {
-  const std::string& name = spec.collective_name;
-  if (!spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0)
+  const std::string& name = spec.sweep.collective_name;
+  if (!spec.forced.algorithm.empty() || !spec.forced.protocol.empty() || spec.forced.channels != 0)
     return bad_input("bench {}: --algo, --proto and --channels are for collectives", name);
   if (!spec.on.empty()) return bench_one_sided_simulated(spec);
   if (spec.transport == "threads") return bad_input("bench {}: one-sided operations are between processes", name);
   WEFT_CHECK(env::check_transport("--transport", spec.transport));
-  WEFT_TRY(const auto sizes, sizes_of(spec));
+  WEFT_TRY(const auto sizes, sizes_of(spec.sweep));
   (void)sizes;
   WEFT_TRY(const env::Settings settings, env::read());
   WEFT_TRY(const auto job, net::bootstrap::job_of(settings));
   if (job) return run_rank(spec);  // started by `weft run` or alike
-  WEFT_TRY(const std::int64_t ranks, parse_integer("--ranks", spec.ranks_text.empty() ? "2" : spec.ranks_text, 2, 512));
+  WEFT_TRY(const std::int64_t ranks,
+           parse_integer("--ranks", spec.sweep.ranks_text.empty() ? "2" : spec.sweep.ranks_text, 2, 512));
   WEFT_TRY(const calibrate::Rates rates, rates_of_this_machine());
   const std::string transport = api::within(spec.transport.empty() ? settings.transport : spec.transport);
   return launch(static_cast<Rank>(ranks), transport, calibrate::to_text(rates), [&](const std::vector<Setting>& given) {

@@ -97,24 +97,25 @@ std::vector<Way> ways_of(const std::string& name, Rank ranks, Bytes bytes) {
 Result<int> bench_one_sided_simulated(const BenchSpec& spec) {
   WEFT_TRY(const Machine machine, machine_to_replay_on(spec));
   WEFT_TRY(const std::int64_t asked,
-           parse_integer("--ranks", spec.ranks_text.empty() ? "2" : spec.ranks_text, 2, 1 << 20));
+           parse_integer("--ranks", spec.sweep.ranks_text.empty() ? "2" : spec.sweep.ranks_text, 2, 1 << 20));
   WEFT_TRY(const Rank ranks, ranks_on(machine, asked));
-  WEFT_TRY(auto sizes, sizes_of(spec));
-  if (spec.collective_name == "atomic") sizes = {kWord};
+  WEFT_TRY(auto sizes, sizes_of(spec.sweep));
+  if (spec.sweep.collective_name == "atomic") sizes = {kWord};
   const topology::Path path = machine.view->path(0, ranks - 1);
   std::optional<Duration> posting;
-  if (!spec.post.empty()) {
-    WEFT_TRY(posting, cost::posting_time(spec.post));
+  if (!spec.conditions.post.empty()) {
+    WEFT_TRY(posting, cost::posting_time(spec.conditions.post));
     if (path.type != topology::PathType::kNet)
-      return bad_input("--post {}: over {} ranks load and store, nothing is posted", spec.post, name(path.type));
+      return bad_input("--post {}: over {} ranks load and store, nothing is posted", spec.conditions.post,
+                       name(path.type));
   }
   OneSidedTable table(spec, "simulated", machine.name, ranks);
-  for (const std::string& fault : spec.faults)
+  for (const std::string& fault : spec.conditions.faults)
     if (spec.json != "-") fmt::print("# fault {}\n", fault);
   table.header(fmt::format("{} (simulated), rank 0 and rank {} over {}", machine.name, ranks - 1, name(path.type)),
                "the wires alone");
   for (const Bytes bytes : sizes)
-    for (const Way& way : ways_of(spec.collective_name, ranks, bytes)) {
+    for (const Way& way : ways_of(spec.sweep.collective_name, ranks, bytes)) {
       WEFT_TRY(const replay::Outcome outcome, replay::run_on(*machine.view, way.program, 0, posting));
       table.row({bytes, way.what, outcome.total.us() / way.operations,
                  (path.latency * way.crossings + bytes / path.rate).us()});

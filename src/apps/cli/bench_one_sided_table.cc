@@ -4,8 +4,8 @@ namespace weft::cli {
 
 void OneSidedTable::header(const std::string& where, const std::string& bound) const {
   if (spec_.json == "-") return;
-  fmt::print("# {} between {} PEs, {}; bound: {}\n# {:>10} {:>11} {:>11} {:>7} {:>9}  what\n", spec_.collective_name,
-             ranks_, where, bound, "size (B)", "time (us)", "bound (us)", "ratio", "GB/s");
+  fmt::print("# {} between {} PEs, {}; bound: {}\n# {:>10} {:>11} {:>11} {:>7} {:>9}  what\n",
+             spec_.sweep.collective_name, ranks_, where, bound, "size (B)", "time (us)", "bound (us)", "ratio", "GB/s");
 }
 
 void OneSidedTable::row(OneSidedRow row) {
@@ -23,9 +23,9 @@ void OneSidedTable::row(OneSidedRow row) {
 
 Status OneSidedTable::write() const {
   if (spec_.json.empty()) return {};
-  nlohmann::json json{{"schema", "weft.bench_one_sided/1"}, {"world", world_}, {"machine", machine_},
-                      {"operation", spec_.collective_name}, {"ranks", ranks_}, {"rows", nlohmann::json::array()}};
-  if (!spec_.faults.empty()) json["faults"] = spec_.faults;
+  nlohmann::json json{{"schema", "weft.bench_one_sided/1"},       {"world", world_}, {"machine", machine_},
+                      {"operation", spec_.sweep.collective_name}, {"ranks", ranks_}, {"rows", nlohmann::json::array()}};
+  if (!spec_.conditions.faults.empty()) json["faults"] = spec_.conditions.faults;
   for (const OneSidedRow& row : rows_) {
     json["rows"].push_back({{"bytes", row.bytes}, {"what", row.what}, {"time_us", row.us}, {"bound_us", nullptr}});
     if (row.bound_us > 0) json["rows"].back()["bound_us"] = row.bound_us;

@@ -94,29 +94,30 @@ Result<std::int64_t> wrong_when_carried(const BenchSpec& spec, const cost::Machi
   sim::FlowOptions options{.costs = view.costs(),
                            .strands = plan.channels * plan.algorithm->lanes,
                            .moves_data = true,
-                           .max_events = spec.max_events};
-  if (spec.packets) {
-    WEFT_CHECK(simulate::check_packets(view, *spec.packets, {}));
-    options.carrier = sim::packet_carrier(view.topology(), *spec.packets, nullptr, nullptr);
+                           .max_events = spec.conditions.max_events};
+  if (spec.conditions.packets) {
+    WEFT_CHECK(simulate::check_packets(view, *spec.conditions.packets, {}));
+    options.carrier = sim::packet_carrier(view.topology(), *spec.conditions.packets, nullptr, nullptr);
   }
   sim::FlowFabric fabric(view.topology(), view.routes(), task.ranks, options);
-  const ReduceOp op = schedule::reduces(task.collective) ? spec.op : ReduceOp::kSum;
-  const fabric::Call call{
-      .protocol = plan.protocol, .fold = exec::fold_for(spec.type, op), .publishes = plan.algorithm->needs.memory()};
-  return with_type(spec.type, [&](auto sample) -> Result<std::int64_t> {
-    Buffers<decltype(sample)> buffers(task, spec.in_place);
+  const ReduceOp op = schedule::reduces(task.collective) ? spec.sweep.op : ReduceOp::kSum;
+  const fabric::Call call{.protocol = plan.protocol,
+                          .fold = exec::fold_for(spec.sweep.type, op),
+                          .publishes = plan.algorithm->needs.memory()};
+  return with_type(spec.sweep.type, [&](auto sample) -> Result<std::int64_t> {
+    Buffers<decltype(sample)> buffers(task, spec.sweep.in_place);
     WEFT_CHECK(exec::run_virtually(fabric, task, plan, [&](Rank r) {
       fabric::Call own = call;
-      own.scale = exec::scale_of(spec.type, op, task.ranks, scalar_of(r));
+      own.scale = exec::scale_of(spec.sweep.type, op, task.ranks, scalar_of(r));
       own.in = reinterpret_cast<const std::byte*>(buffers.in[static_cast<std::size_t>(r)].data());
       own.out = reinterpret_cast<std::byte*>(buffers.out[static_cast<std::size_t>(r)].data());
       return own;
     }));
-    if (exec::divides_at_the_end(spec.type, op, task.ranks))
+    if (exec::divides_at_the_end(spec.sweep.type, op, task.ranks))
       for (const auto& out : buffers.out)
-        exec::divide(spec.type, reinterpret_cast<std::byte*>(out.data()),
+        exec::divide(spec.sweep.type, reinterpret_cast<std::byte*>(out.data()),
                      static_cast<Bytes>(out.size()) * task.element_bytes, task.ranks);
-    return buffers.wrong(spec.op);
+    return buffers.wrong(spec.sweep.op);
   });
 }
 
@@ -131,17 +132,17 @@ struct Job {
 };
 
 Result<Job> job_on(const BenchSpec& spec, const Machine& machine, sim::Disturbances disturbances = {}) {
-  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.ranks));
-  if (spec.root >= ranks)
-    return bad_input("--root {} is not one of {} that are left", spec.root, counted(ranks, "rank"));
+  WEFT_TRY(const Rank ranks, ranks_on(machine, spec.sweep.ranks));
+  if (spec.sweep.root >= ranks)
+    return bad_input("--root {} is not one of {} that are left", spec.sweep.root, counted(ranks, "rank"));
   Job job{machine.view.get(), ranks, std::nullopt, std::move(disturbances)};
-  if (spec.tuner.starts_with("nccl")) {
+  if (spec.forced.tuner.starts_with("nccl")) {
     WEFT_TRY(job.nccl, tune::nccl::system_of(*machine.view, ranks));
-    WEFT_TRY(job.nccl->release, tune::nccl::release_of(spec.tuner));
-    job.nccl->windows = tune::nccl::with_windows(spec.tuner);
+    WEFT_TRY(job.nccl->release, tune::nccl::release_of(spec.forced.tuner));
+    job.nccl->windows = tune::nccl::with_windows(spec.forced.tuner);
     if (job.nccl->windows)
-      if (const std::string why = tune::nccl::why_not_symmetric(*job.nccl, spec.collective); !why.empty())
-        return bad_input("--tuner {}: {} on {}: {}", spec.tuner, spec.collective_name, machine.name, why);
+      if (const std::string why = tune::nccl::why_not_symmetric(*job.nccl, spec.sweep.collective); !why.empty())
+        return bad_input("--tuner {}: {} on {}: {}", spec.forced.tuner, spec.sweep.collective_name, machine.name, why);
   }
   return job;
 }
@@ -154,12 +155,12 @@ struct Trouble {
   bool any = false;
 };
 Result<Trouble> trouble_of(const BenchSpec& spec, const Machine& healthy) {
-  Trouble trouble{.machine = healthy, .any = !spec.faults.empty() || !spec.loads.empty()};
+  Trouble trouble{.machine = healthy, .any = !spec.conditions.faults.empty() || !spec.conditions.loads.empty()};
   if (!trouble.any) return trouble;
-  WEFT_TRY(simulate::Faulted faulted, simulate::apply_faults(healthy.view->topology(), spec.faults));
+  WEFT_TRY(simulate::Faulted faulted, simulate::apply_faults(healthy.view->topology(), spec.conditions.faults));
   trouble.disturbances = std::move(faulted.disturbances);
   const auto view = std::make_shared<cost::MachineView>(std::move(faulted.machine), healthy.view->costs());
-  WEFT_TRY(trouble.background, simulate::background_of(*view, spec.loads));
+  WEFT_TRY(trouble.background, simulate::background_of(*view, spec.conditions.loads));
   for (const auto& stream : trouble.background.streams) WEFT_CHECK(check_class(spec, "--load", stream.service));
   view->set_left(simulate::left_by(trouble.background, view->topology()));
   trouble.machine.view = view;
@@ -169,24 +170,26 @@ Result<Trouble> trouble_of(const BenchSpec& spec, const Machine& healthy) {
 tune::Question question_of(const BenchSpec& spec, const Job& job, const schedule::Task& task) {
   return {.task = task,
           .can = sim::flow_capabilities(job.view->topology()),
-          .in_order =
-              spec.reproducible && schedule::reduces(task.collective) && schedule::order_matters(spec.type, spec.op),
-          .algorithm = spec.algorithm,
-          .protocol = spec.protocol,
-          .channels = static_cast<int>(spec.channels),
-          .algorithms = env::filter_of(spec.nccl.nccl_algorithms, spec.collective_name),
-          .protocols = env::filter_of(spec.nccl.nccl_protocols, spec.collective_name),
-          .least_channels = static_cast<int>(spec.nccl.least_channels),
-          .most_channels = static_cast<int>(spec.nccl.most_channels),
-          .most_slice = spec.nccl.nccl_buffer / 4};
+          .in_order = spec.forced.reproducible && schedule::reduces(task.collective) &&
+                      schedule::order_matters(spec.sweep.type, spec.sweep.op),
+          .algorithm = spec.forced.algorithm,
+          .protocol = spec.forced.protocol,
+          .channels = static_cast<int>(spec.forced.channels),
+          .algorithms = env::filter_of(spec.forced.nccl.nccl_algorithms, spec.sweep.collective_name),
+          .protocols = env::filter_of(spec.forced.nccl.nccl_protocols, spec.sweep.collective_name),
+          .least_channels = static_cast<int>(spec.forced.nccl.least_channels),
+          .most_channels = static_cast<int>(spec.forced.nccl.most_channels),
+          .most_slice = spec.forced.nccl.nccl_buffer / 4};
 }
 
 // `--tuner rccl`: that library's published rules choose what is not forced. Errors (bad input): none holds here.
 Status choose_by_rules(const BenchSpec& spec, const Job& job, tune::Question& question) {
-  if (!tune::has_vendor_rules(spec.tuner)) return {};
+  if (!tune::has_vendor_rules(spec.forced.tuner)) return {};
   const auto rule = tune::vendor_rule(*job.view, question.task);
-  if (!rule || rule->tuner != spec.tuner || !collectives::find_algorithm(question.task.collective, rule->algorithm))
-    return bad_input("--tuner {}: no published rule of it is for {} on {}", spec.tuner, spec.collective_name, spec.on);
+  if (!rule || rule->tuner != spec.forced.tuner ||
+      !collectives::find_algorithm(question.task.collective, rule->algorithm))
+    return bad_input("--tuner {}: no published rule of it is for {} on {}", spec.forced.tuner,
+                     spec.sweep.collective_name, spec.on);
   if (question.algorithm.empty()) question.algorithm = rule->algorithm;
   if (question.protocol.empty()) question.protocol = rule->protocol;
   return {};
@@ -201,8 +204,8 @@ Result<BenchSpec> with_lists_that_serve(BenchSpec spec, const Job& job, Bytes by
   if (chosen) return spec;
   fmt::print(stderr, "weft: {}; NCCL 2.24 and newer end such a call, here it is chosen freely\n",
              chosen.error().message);
-  spec.nccl.nccl_algorithms.clear();
-  spec.nccl.nccl_protocols.clear();
+  spec.forced.nccl.nccl_algorithms.clear();
+  spec.forced.nccl.nccl_protocols.clear();
   return spec;
 }
 
@@ -235,23 +238,23 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   row.limit_resource = limit.resource;
   row.limit_time = limit.time;
 
-  simulate::Options options{.fold = !spec.no_fold,
-                            .fast_forward = !spec.no_fold,
-                            .max_events = spec.max_events,
+  simulate::Options options{.fold = !spec.conditions.no_fold,
+                            .fast_forward = !spec.conditions.no_fold,
+                            .max_events = spec.conditions.max_events,
                             .disturbances = job.disturbances,
                             .background = job.background,
-                            .packets = spec.packets,
+                            .packets = spec.conditions.packets,
                             .why = spec.verbose && with == nullptr,
                             .trace = trace};
   if (with != nullptr && with->method != name(simulate::Method::kExtrapolated)) options.extrapolate = false;
-  if (!spec.compute.empty()) {
-    WEFT_TRY(options.computing, simulate::computing_of(view, task.ranks, spec.compute));
+  if (!spec.conditions.compute.empty()) {
+    WEFT_TRY(options.computing, simulate::computing_of(view, task.ranks, spec.conditions.compute));
   }
   options.before_run = [said = false](double steps) mutable { said = said || announce(steps); };
   // The protocol is that of all jobs, so it must be known before them; and what cannot be done is said before the work.
   const auto check_plan = [&](const schedule::Plan& plan, simulate::Options& o) -> Status {
-    WEFT_CHECK(schedule::check_place(*plan.algorithm, spec.in_place));
-    if (!spec.compute.empty() && !simulate::has_collective_engines(view))
+    WEFT_CHECK(schedule::check_place(*plan.algorithm, spec.sweep.in_place));
+    if (!spec.conditions.compute.empty() && !simulate::has_collective_engines(view))
       WEFT_CHECK(simulate::check_engine(plan, task, o.computing));
     if (job.others) {
       WEFT_TRY(o.beside, jobs_beside(spec, view, task.ranks, std::string(protocol::traits(plan.protocol).name)));
@@ -263,7 +266,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
            predict::predict(view, {.question = question,
                                    .nccl = job.nccl ? &*job.nccl : nullptr,
                                    .options = options,
-                                   .calls = static_cast<int>(std::max<std::int64_t>(1, spec.iterations)),
+                                   .calls = static_cast<int>(std::max<std::int64_t>(1, spec.sweep.iterations)),
                                    .check = check_plan,
                                    .progress = [&](int tried, int plans) {
                                      Progress::show(fmt::format("simulating {} on {}, plan {} of {} …",
@@ -277,7 +280,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   row.channels = plan.channels;
   row.predicted = answer.choice.estimate.total;
   row.simulating = Duration::seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  if (spec.check && spec.faults.empty() && row.bytes * task.ranks * 2 <= kCheckedMemory) {
+  if (spec.sweep.check && spec.conditions.faults.empty() && row.bytes * task.ranks * 2 <= kCheckedMemory) {
     WEFT_TRY(row.errors, wrong_when_carried(spec, view, task, plan));
   }
   row.time = outcome.time;
@@ -289,7 +292,7 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
   row.plans_simulated = answer.tried;
   row.busiest_link = outcome.busiest_link;
   row.busiest_share = outcome.busiest_share;
-  if (spec.packets) row.packets = packets_of(outcome.packets, outcome.longest_queue);
+  if (spec.conditions.packets) row.packets = packets_of(outcome.packets, outcome.longest_queue);
   row.method = name(outcome.method);
   row.low = outcome.low;
   row.high = outcome.high;
@@ -308,44 +311,44 @@ Result<BenchRow> simulate(const BenchSpec& spec, const Job& job, Bytes bytes, st
 }  // namespace
 
 Result<BenchReport> simulate_bench(const BenchSpec& asked, const Machine& machine, const BenchProgress& progress) {
-  WEFT_TRY(const auto sizes, sizes_of(asked));
-  if (!asked.timeline.empty() && (sizes.size() > 1 || asked.check))
+  WEFT_TRY(const auto sizes, sizes_of(asked.sweep));
+  if (!asked.conditions.timeline.empty() && (sizes.size() > 1 || asked.sweep.check))
     return bad_input("--timeline draws one size, unchecked: give --min and --max the same");
   WEFT_TRY(const Job healthy, job_on(asked, machine));
   WEFT_TRY(const BenchSpec spec, with_lists_that_serve(asked, healthy, sizes.front()));
   WEFT_TRY(const Trouble trouble, trouble_of(spec, machine));
   WEFT_TRY(Job job, job_on(spec, trouble.machine, trouble.disturbances));
   job.background = trouble.background;
-  job.others = !spec.beside.empty();
+  job.others = !spec.conditions.beside.empty();
   BenchReport report{.world = "simulated",
                      .machine = machine.name,
                      .transport = "",
-                     .collective = spec.collective_name,
-                     .type = spec.type_name,
-                     .op = schedule::reduces(spec.collective) ? spec.op_name : "none",
+                     .collective = spec.sweep.collective_name,
+                     .type = spec.sweep.type_name,
+                     .op = schedule::reduces(spec.sweep.collective) ? spec.sweep.op_name : "none",
                      .ranks = job.ranks,
-                     .rates = spec.packets ? "packet-level, catalogue rates" : "flow-level, catalogue rates",
+                     .rates = spec.conditions.packets ? "packet-level, catalogue rates" : "flow-level, catalogue rates",
                      .findings = topology::findings(machine.view->topology()),
-                     .faults = spec.faults,
-                     .beside = spec.beside,
-                     .loads = spec.loads,
-                     .compute = spec.compute,
-                     .tokens = schedule::routed(spec.collective) ? words_of(spec.experts) : "",
+                     .faults = spec.conditions.faults,
+                     .beside = spec.conditions.beside,
+                     .loads = spec.conditions.loads,
+                     .compute = spec.conditions.compute,
+                     .tokens = schedule::routed(spec.sweep.collective) ? words_of(spec.sweep.experts) : "",
                      .rows = {}};
   std::string trace;
   for (const Bytes bytes : sizes) {
     if (progress.before) progress.before(bytes, job.ranks);
-    WEFT_TRY(BenchRow row, simulate(spec, job, bytes, spec.timeline.empty() ? nullptr : &trace));
+    WEFT_TRY(BenchRow row, simulate(spec, job, bytes, spec.conditions.timeline.empty() ? nullptr : &trace));
     if (trouble.any || job.others) {
       WEFT_TRY(const BenchRow whole, simulate(spec, healthy, bytes, nullptr, &row));
       row.healthy = whole.time;
     }
-    WEFT_TRY(row.measured,
-             measured_beside(row.time_without_trouble(), *healthy.view, healthy.ranks, spec.collective, row.bytes));
+    WEFT_TRY(row.measured, measured_beside(row.time_without_trouble(), *healthy.view, healthy.ranks,
+                                           spec.sweep.collective, row.bytes));
     report.rows.push_back(row);
     if (progress.after) progress.after(report);
   }
-  if (!spec.timeline.empty()) WEFT_CHECK(write_text(spec.timeline, trace));
+  if (!spec.conditions.timeline.empty()) WEFT_CHECK(write_text(spec.conditions.timeline, trace));
   return report;
 }
 

@@ -42,43 +42,45 @@ struct Plan {
   Bytes most = 0, page = 0;  // `page` > 0: fenced, in pages of this size
 };
 
-Result<Plan> plan_of(const BenchSpec& spec) {
+Result<Plan> plan_of(const BenchSpec& spec, const TransferSpec& asked) {
   Plan plan;
   if (spec.on.empty())
     for (const auto& [given, option] :
-         {std::pair(!spec.faults.empty(), "--fault"), std::pair(!spec.loads.empty(), "--load"),
-          std::pair(!spec.beside.empty(), "--beside"), std::pair(!spec.compute.empty(), "--compute"),
-          std::pair(!spec.timeline.empty(), "--timeline"), std::pair(spec.level != "flow", "--level")})
+         {std::pair(!spec.conditions.faults.empty(), "--fault"), std::pair(!spec.conditions.loads.empty(), "--load"),
+          std::pair(!spec.conditions.beside.empty(), "--beside"),
+          std::pair(!spec.conditions.compute.empty(), "--compute"),
+          std::pair(!spec.conditions.timeline.empty(), "--timeline"),
+          std::pair(spec.conditions.level != "flow", "--level")})
       if (given) return bad_input("bench transfer {}: is for machines named by --on", option);
-  if (!spec.algorithm.empty() || !spec.protocol.empty() || spec.channels != 0)
+  if (!spec.forced.algorithm.empty() || !spec.forced.protocol.empty() || spec.forced.channels != 0)
     return bad_input("bench transfer: --algo, --proto and --channels are for collectives");
-  if (!spec.ranks_text.empty() && spec.from.empty())
+  if (!spec.sweep.ranks_text.empty() && asked.from.empty())
     return bad_input("bench transfer: --ranks goes with --on and --from");
-  if (spec.bounce && spec.from.empty()) return bad_input("--bounce: goes with --from");
-  if (spec.on.empty() && !spec.from.empty())
-    return bad_input("--from {}: names a tier of a machine given by --on", spec.from);
-  if (spec.on.empty() && !spec.stack.empty())
-    return bad_input("--stack {}: is simulated, on a machine given by --on", spec.stack);
-  if (!spec.stack.empty() && spec.from.empty())
-    return bad_input("--stack {}: goes with --from gpu or node", spec.stack);
-  if (spec.op_given && spec.op_name != "read" && spec.op_name != "write")
-    return bad_input("--op {}: bench transfer has read and write", spec.op_name);
+  if (asked.bounce && asked.from.empty()) return bad_input("--bounce: goes with --from");
+  if (spec.on.empty() && !asked.from.empty())
+    return bad_input("--from {}: names a tier of a machine given by --on", asked.from);
+  if (spec.on.empty() && !asked.stack.empty())
+    return bad_input("--stack {}: is simulated, on a machine given by --on", asked.stack);
+  if (!asked.stack.empty() && asked.from.empty())
+    return bad_input("--stack {}: goes with --from gpu or node", asked.stack);
+  if (spec.sweep.op_given && spec.sweep.op_name != "read" && spec.sweep.op_name != "write")
+    return bad_input("--op {}: bench transfer has read and write", spec.sweep.op_name);
   WEFT_TRY(plan.network, network_of("bench transfer", spec.transport));
-  plan.op = spec.op_name == "write" ? transfer::Op::kWrite : transfer::Op::kRead;
-  plan.plain = spec.unregistered;
-  plan.verify = spec.verify;
-  plan.check = spec.check;
-  WEFT_TRY(const Bytes block, parse_message("--block", spec.block.empty() ? "0" : spec.block));
-  if (spec.blocks < 0 || spec.blocks > 10'000'000) return bad_input("--blocks {}: 1 to 10000000", spec.blocks);
-  if (spec.blocks > 0) {
-    if (spec.block.empty()) return bad_input("--blocks {} needs --block, the size of one", spec.blocks);
-    if (block == 0) return bad_input("--block {}: a block has at least 1 B", spec.block);
-    plan.cases = {{block, spec.blocks}};
+  plan.op = spec.sweep.op_name == "write" ? transfer::Op::kWrite : transfer::Op::kRead;
+  plan.plain = spec.sweep.unregistered;
+  plan.verify = asked.verify;
+  plan.check = spec.sweep.check;
+  WEFT_TRY(const Bytes block, parse_message("--block", asked.block.empty() ? "0" : asked.block));
+  if (asked.blocks < 0 || asked.blocks > 10'000'000) return bad_input("--blocks {}: 1 to 10000000", asked.blocks);
+  if (asked.blocks > 0) {
+    if (asked.block.empty()) return bad_input("--blocks {} needs --block, the size of one", asked.blocks);
+    if (block == 0) return bad_input("--block {}: a block has at least 1 B", asked.block);
+    plan.cases = {{block, asked.blocks}};
   } else {
-    WEFT_TRY(const auto sizes, sizes_of(spec));
+    WEFT_TRY(const auto sizes, sizes_of(spec.sweep));
     for (const Bytes bytes : sizes) {
       if (block > 0 && bytes > block && bytes % block != 0)
-        return bad_input("--block {}: {} B are no whole number of blocks", spec.block, bytes);
+        return bad_input("--block {}: {} B are no whole number of blocks", asked.block, bytes);
       if (bytes > 0) plan.cases.push_back(block == 0 || block > bytes ? Case{bytes, 1} : Case{block, bytes / block});
     }
   }
@@ -301,17 +303,17 @@ void print(const TransferRow& r) {
 }
 
 // A list that is contiguous at both sides is one get or put.
-Result<int> simulated(const BenchSpec& spec, const Plan& plan) {
+Result<int> simulated(const BenchSpec& spec, const TransferSpec& asked, const Plan& plan) {
   if (!spec.transport.empty())
     return bad_input("bench transfer --transport {}: goes over this machine's; with --on the network is the machine's",
                      spec.transport);
-  if (!spec.block.empty() || spec.blocks != 0 || plan.verify || plan.plain || plan.check || !spec.transport.empty())
+  if (!asked.block.empty() || asked.blocks != 0 || plan.verify || plan.plain || plan.check || !spec.transport.empty())
     return bad_input("bench transfer --on {} simulates contiguous lists: without --block, --check and the like",
                      spec.on);
-  if (!spec.from.empty()) return bench_tier(spec);
+  if (!asked.from.empty()) return bench_tier(spec, asked);
   BenchSpec one = spec;
-  one.collective_name = plan.op == transfer::Op::kRead ? "get" : "put";
-  one.op_name = "sum";
+  one.sweep.collective_name = plan.op == transfer::Op::kRead ? "get" : "put";
+  one.sweep.op_name = "sum";
   return bench_one_sided(one);
 }
 
@@ -324,16 +326,16 @@ Result<std::optional<transfer::Network>> network_of(const char* command, const s
   return bad_input("--transport {}: {} has shm, tcp and ucx", transport, command);
 }
 
-Result<int> bench_transfer(const BenchSpec& spec) {
-  WEFT_TRY(const Plan plan, plan_of(spec));
-  if (!spec.on.empty() && !spec.file.empty()) return bad_input("--file {}: is read here, without --on", spec.file);
-  if (!spec.on.empty()) return simulated(spec, plan);
-  if (!spec.file.empty()) {
+Result<int> bench_transfer(const BenchSpec& spec, const TransferSpec& asked) {
+  WEFT_TRY(const Plan plan, plan_of(spec, asked));
+  if (!spec.on.empty() && !asked.file.empty()) return bad_input("--file {}: is read here, without --on", asked.file);
+  if (!spec.on.empty()) return simulated(spec, asked, plan);
+  if (!asked.file.empty()) {
     if (plan.plain || plan.network || plan.verify)
-      return bad_input("--file {}: without --unregistered, --transport and --verify", spec.file);
+      return bad_input("--file {}: without --unregistered, --transport and --verify", asked.file);
     std::vector<FileCase> cases;
     for (const Case& c : plan.cases) cases.push_back({c.block, c.blocks});
-    return bench_file(spec, plan.op, cases, plan.most);
+    return bench_file(spec, asked.file, plan.op, cases, plan.most);
   }
   std::array<std::uint8_t, 16> random{};
   net::link::fill_random(random);

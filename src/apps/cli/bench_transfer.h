@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "apps/cli/bench.h"
+#include "apps/cli/transfer_spec.h"
 #include "weft/transfer.h"
 
 namespace weft::cli {
@@ -12,6 +13,6 @@ Result<std::optional<transfer::Network>> network_of(const char* command, const s
 
 // `weft bench transfer`: lists of blocks between the agents of two processes here, beside memcpy of the same blocks.
 // Errors (bad input): options that only collectives have, sizes.
-Result<int> bench_transfer(const BenchSpec& spec);
+Result<int> bench_transfer(const BenchSpec& spec, const TransferSpec& asked);
 
 }  // namespace weft::cli

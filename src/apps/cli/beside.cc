@@ -63,7 +63,7 @@ Rank per_node(const cost::MachineView& view, Rank first, Rank count) {
 }  // namespace
 
 Status check_class(const BenchSpec& spec, std::string_view what, std::int64_t service) {
-  const std::size_t classes = spec.packets ? spec.packets->weights.size() : 1;
+  const std::size_t classes = spec.conditions.packets ? spec.conditions.packets->weights.size() : 1;
   if (static_cast<std::size_t>(service) < classes) return {};
   return bad_input("{}: there is no class {}; classes have weights: --level packet:weights=4/1", what, service);
 }
@@ -73,7 +73,7 @@ Result<std::vector<exec::VirtualJob>> jobs_beside(const BenchSpec& spec, const c
   std::vector<exec::VirtualJob> jobs;
   std::vector<bool> taken(static_cast<std::size_t>(view.endpoints()));
   std::fill_n(taken.begin(), used, true);
-  for (const std::string& text : spec.beside) {
+  for (const std::string& text : spec.conditions.beside) {
     WEFT_TRY(const Asked asked, parse(text, view.endpoints()));
     for (Rank r = asked.first; r <= asked.last; ++r) {
       if (taken[static_cast<std::size_t>(r)])
@@ -82,7 +82,7 @@ Result<std::vector<exec::VirtualJob>> jobs_beside(const BenchSpec& spec, const c
     }
     const Rank count = asked.last - asked.first + 1;
     const schedule::Task task =
-        task_of(asked.collective, count, per_node(view, asked.first, count), asked.bytes, spec.type);
+        task_of(asked.collective, count, per_node(view, asked.first, count), asked.bytes, spec.sweep.type);
     const auto answer = predict::predict(view, {.question = {.task = task,
                                                              .can = sim::flow_capabilities(view.topology()),
                                                              .algorithm = asked.algorithm,

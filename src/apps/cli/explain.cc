@@ -2,7 +2,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/experts.h"
 #include "apps/cli/explain_access.h"
-#include "apps/cli/explain_nccl.h"
+#include "apps/cli/explain_answer.h"
 #include "apps/cli/explain_sizes.h"
 #include "apps/cli/help.h"
 #include "apps/cli/measured.h"
@@ -17,17 +17,14 @@
 #include "model/simulate/faults.h"
 #include "plan/cost/limit.h"
 #include "plan/tune/nccl/table.h"
-#include "plan/tune/vendor_rules.h"
 
 namespace weft::cli {
 namespace {
 
-struct Spec {
-  std::string collective, bytes = "1M", on, calibration, type, algorithm, protocol, json, table, smallest, largest;
-  std::vector<std::string> faults;
+struct Spec : ExplainedQuestion {
+  std::string bytes = "1M", on, calibration, type, algorithm, protocol, json, table, smallest, largest;
   std::int64_t ranks = -1, channels = 0, factor = 2;
   AccessSpec access;
-  ExpertsSpec experts;
   std::vector<int> gpus;
   bool processes = false;
 };
@@ -58,112 +55,6 @@ tuner plugin of NCCL reads (NCCL_TUNER_CONFIG_FILE).
   weft explain devices --gpus 0,0,1                       three ranks of one process, two of them on GPU 0
   weft explain devices --gpus 0,0 --processes             two ranks, each a process
 )";
-
-struct Explained {
-  std::vector<tune::Candidate> all;
-  std::optional<predict::Answer> answer;  // on modelled machines: the one that is chosen, simulated
-  std::optional<NcclView> nccl;
-  cost::Limit limit;
-  std::optional<report::Measured> measured;  // beside the simulated time
-};
-
-nlohmann::json to_json(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
-  const auto& [all, answer, nccl, limit, measured] = e;
-  nlohmann::json candidates = nlohmann::json::array();
-  for (const tune::Candidate& c : all) {
-    nlohmann::json entry = {{"algorithm", c.plan.algorithm->name},
-                            {"protocol", protocol::traits(c.plan.protocol).name},
-                            {"channels", c.plan.channels},
-                            {"predicted_us", nullptr},
-                            {"chosen", c.chosen},
-                            {"reason", c.reason}};
-    if (c.possible) {
-      entry["predicted_us"] = c.estimate.total.us();
-      entry["latency_us"] = c.estimate.latency.us();
-    }
-    candidates.push_back(std::move(entry));
-  }
-  nlohmann::json json = {
-      {"schema", "weft.explain/1"},    {"machine", machine.name},
-      {"collective", spec.collective}, {"bytes", task.elements * task.element_bytes},
-      {"ranks", task.ranks},           {"limit", {{"resource", limit.resource}, {"time_us", limit.time.us()}}},
-      {"candidates", candidates}};
-  if (!spec.faults.empty()) json["faults"] = spec.faults;
-  if (answer) {
-    json["simulated"] = {{"time_us", answer->outcome.time.us()},
-                         {"low_us", answer->outcome.low.us()},
-                         {"high_us", answer->outcome.high.us()},
-                         {"method", simulate::name(answer->outcome.method)},
-                         {"plans_simulated", answer->tried},
-                         {"busiest_link", answer->outcome.busiest_link},
-                         {"busiest_share", answer->outcome.busiest_share}};
-    json["simulated"]["measured"] = measured ? report::to_json(*measured) : nlohmann::json("not measured");
-  }
-  if (nccl) json["nccl"] = nccl_json(*nccl, all.front());
-  if (const auto rule = tune::vendor_rule(*machine.view, task))
-    json["vendor"] = {{"library", rule->library},
-                      {"choice", rule->choice},
-                      {"algorithm", rule->algorithm},
-                      {"protocol", rule->protocol},
-                      {"source", rule->source}};
-  return json;
-}
-
-// What the vendor's own library does by its published rules, and weft's time of the like.
-const tune::Candidate* like(const tune::VendorRule& rule, const std::vector<tune::Candidate>& all) {
-  const auto found = std::ranges::find_if(all, [&](const tune::Candidate& c) {
-    return c.possible && c.plan.algorithm->name == rule.algorithm &&
-           protocol::traits(c.plan.protocol).name == rule.protocol;
-  });
-  return found == all.end() ? nullptr : &*found;
-}
-
-void print_vendor(const Machine& machine, const schedule::Task& task, const std::vector<tune::Candidate>& all) {
-  const auto rule = tune::vendor_rule(*machine.view, task);
-  if (!rule) return;
-  const tune::Candidate* candidate = like(*rule, all);
-  fmt::print("# {}: {}{} ({})\n", rule->library, rule->choice,
-             candidate != nullptr ? fmt::format("; the like by weft, {} {}, takes {}", rule->algorithm, rule->protocol,
-                                                format_duration(candidate->estimate.total))
-                                  : "",
-             rule->source);
-}
-
-void print(const Spec& spec, const Machine& machine, const schedule::Task& task, const Explained& e) {
-  const auto& [all, answer, nccl, limit, measured] = e;
-  const std::string what = schedule::routed(task.collective) ? spec.experts.tokens + " " + words_of(spec.experts)
-                                                             : format_bytes(task.elements * task.element_bytes);
-  fmt::print("# {} of {} on {} of {}; at least {} ({})\n", spec.collective, what, counted(task.ranks, "rank"),
-             machine.name, format_duration(limit.time), limit.resource);
-  for (const std::string& fault : spec.faults) fmt::print("# fault {}\n", fault);
-  std::size_t wide = 9;  // of the longest algorithm's name
-  for (const tune::Candidate& c : all) wide = std::max(wide, c.plan.algorithm->name.size());
-  fmt::print("  {:<{}} {:<7} {:>3} {:>12}  {}\n", "algo", wide, "proto", "ch", "predicted", "why");
-  const bool colours = colours_wanted();
-  for (const tune::Candidate& c : all)
-    fmt::print("{}{} {:<{}} {:<7} {:>3} {:>12}  {}{}\n", colours && c.chosen ? "\x1b[1m" : "", c.chosen ? '*' : ' ',
-               c.plan.algorithm->name, wide, protocol::traits(c.plan.protocol).name, c.plan.channels,
-               c.possible ? format_duration(c.estimate.total) : "-", c.reason, colours && c.chosen ? "\x1b[0m" : "");
-  for (const tune::Candidate& c : all)
-    if (c.chosen) fmt::print("# {} is for {}\n", c.plan.algorithm->name, c.plan.algorithm->when);
-  if (answer)
-    fmt::print("# simulated: {} ({}); {}\n# busiest link {}, {:.0f} % of the time at its full rate{}\n",
-               format_duration(answer->outcome.time), simulate::name(answer->outcome.method),
-               cost::share_of_least(limit, task, answer->outcome.time), answer->outcome.busiest_link,
-               100 * answer->outcome.busiest_share,
-               plans_own_limit(answer->outcome.busiest_share, limit.time / answer->outcome.time));
-  print_vendor(machine, task, all);
-  if (measured)
-    fmt::print("# measured: {} would lie between {} and {}, by {} of {}\n", rows_inside(*measured),
-               format_duration(measured->low), format_duration(measured->high), counted(measured->tables, "table"),
-               measured->of);
-  else if (answer)
-    fmt::print("# measured: {}\n", spec.faults.empty() ? "nothing like it, as far as weft knows"
-                                                       : "no published table is of a machine with such faults");
-  if (!measured) return;
-  if (const auto are = published_are(answer->outcome.time, *measured); !are.empty())
-    fmt::print("# the simulated time lies outside: published rows of such machines were {}\n", are);
-}
 
 // Writes the tuning table instead of explaining one size.
 Result<int> write_table(const Spec& spec, const Machine& machine, const tune::Question& question) {

@@ -189,108 +189,126 @@ Result<nlohmann::json> answer(const Spec& spec) {
   return to_json(report);
 }
 
-}  // namespace
+// Options appear in help and completion in the order in which they are added.
 
-Command add_serve(CLI::App& app) {
-  auto spec = std::make_shared<Spec>();
-  serving::Words& w = spec->words;
-  CLI::App* sub = app.add_subcommand("serve", "TTFT, TPOT and throughput of a served model on a machine");
-  spec->sub = sub;
-  sub->add_option("model", w.model, "config.json of Hugging Face, or a name of the catalogue");
-  sub->add_option("--on", spec->on, "the machine, as for weft bench; several times: side by side")
+void add_plan(CLI::App& sub, Spec& spec) {
+  serving::Words& w = spec.words;
+  sub.add_option("model", w.model, "config.json of Hugging Face, or a name of the catalogue");
+  sub.add_option("--on", spec.on, "the machine, as for weft bench; several times: side by side")
       ->allow_extra_args(false);
-  sub->add_option("--engine", w.engine, "vllm, sglang or trtllm; a release: vllm-0.12")->capture_default_str();
-  sub->add_option("--tp", w.plan.tp, "tensor parallel, of attention and dense layers")->capture_default_str();
-  sub->add_option("--pp", w.plan.pp, "pipeline stages")->capture_default_str();
-  sub->add_option("--ep", w.plan.ep, "GPUs that experts are spread over")->capture_default_str();
-  sub->add_option("--dp-attention", w.plan.dp,
-                  "replicas of attention, each with its own requests: an engine has tp x pp x dp-attention GPUs")
+  sub.add_option("--engine", w.engine, "vllm, sglang or trtllm; a release: vllm-0.12")->capture_default_str();
+  sub.add_option("--tp", w.plan.tp, "tensor parallel, of attention and dense layers")->capture_default_str();
+  sub.add_option("--pp", w.plan.pp, "pipeline stages")->capture_default_str();
+  sub.add_option("--ep", w.plan.ep, "GPUs that experts are spread over")->capture_default_str();
+  sub.add_option("--dp-attention", w.plan.dp,
+                 "replicas of attention, each with its own requests: an engine has tp x pp x dp-attention GPUs")
       ->capture_default_str();
-  sub->add_option("--replicas", w.replicas, "engines that share the load")->capture_default_str();
-  sub->add_option(
+  sub.add_option("--replicas", w.replicas, "engines that share the load")->capture_default_str();
+  sub.add_option(
       "--precision", w.plan.precision,
       "of weights: bf16, fp8, fp8_block, fp4, int4, int8, w8a16 (default: the model's); several for --best: bf16,fp8");
-  sub->add_option("--kv-dtype", w.plan.cache, "of keys and values: bf16 or fp8 (default: the engine's)");
-  sub->add_option("--isl", w.load.input, "input tokens of a request")->transform(tokens())->capture_default_str();
-  sub->add_option("--osl", w.load.output, "output tokens of a request")->transform(tokens())->capture_default_str();
-  sub->add_option("--spread", w.load.spread, "lengths are uniform from this share of --isl and --osl up to them")
+  sub.add_option("--kv-dtype", w.plan.cache, "of keys and values: bf16 or fp8 (default: the engine's)");
+}
+
+void add_load(CLI::App& sub, serving::Words& w) {
+  sub.add_option("--isl", w.load.input, "input tokens of a request")->transform(tokens())->capture_default_str();
+  sub.add_option("--osl", w.load.output, "output tokens of a request")->transform(tokens())->capture_default_str();
+  sub.add_option("--spread", w.load.spread, "lengths are uniform from this share of --isl and --osl up to them")
       ->capture_default_str();
-  sub->add_option("--concurrency", w.load.concurrency, "clients that each wait for their answer");
-  sub->add_option("--rate", w.load.rate, "requests/s that arrive at random (Poisson)");
-  sub->add_option("--trace", w.trace,
-                  "requests of a file, in a form of weft kv replay that says arrivals and lengths: CSV "
-                  "(arrival_s,input_tokens,output_tokens; Azure; BurstGPT), Mooncake's JSON lines");
-  sub->add_option("--trace-rate", w.trace_scale, "factor on the trace's rate")->capture_default_str();
-  sub->add_option("--prefix-cache", w.prefix_cache,
-                  "which blocks of prompts an engine keeps, of traces that name them: lru, lfu, s3-fifo (as weft kv "
-                  "replay) or off")
+  sub.add_option("--concurrency", w.load.concurrency, "clients that each wait for their answer");
+  sub.add_option("--rate", w.load.rate, "requests/s that arrive at random (Poisson)");
+  sub.add_option("--trace", w.trace,
+                 "requests of a file, in a form of weft kv replay that says arrivals and lengths: CSV "
+                 "(arrival_s,input_tokens,output_tokens; Azure; BurstGPT), Mooncake's JSON lines");
+  sub.add_option("--trace-rate", w.trace_scale, "factor on the trace's rate")->capture_default_str();
+  sub.add_option("--prefix-cache", w.prefix_cache,
+                 "which blocks of prompts an engine keeps, of traces that name them: lru, lfu, s3-fifo (as weft kv "
+                 "replay) or off")
       ->capture_default_str();
-  sub->add_option(
+  sub.add_option(
       "--router", w.router,
       "among --replicas or prefill engines: fewest requests, round-robin, or kv-aware (the engine with least "
       "to compute and in its cache); all replicas are simulated then");
-  sub->add_option(
+  sub.add_option(
          "--tier", w.tiers,
          "memory below the GPUs' that keeps blocks of prompts: a part and its bytes for each engine, e.g. dram:1T, "
          "nvme-gen5*4:8T; several times, the nearest first. Blocks are read where that is faster than computing")
       ->allow_extra_args(false);
-  sub->add_option("--urgent", w.load.urgent,
-                  "share of requests that go before the others (vLLM's priority -1; traces have a column priority)");
-  sub->add_option("--max-num-batched-tokens,--chunked-prefill-size,--max-num-tokens", w.batch_tokens,
-                  "tokens of an iteration at most (default: the engine's)");
-  sub->add_option("--max-num-seqs,--max-running-requests,--max-batch-size", w.batch_sequences,
-                  "sequences of an iteration at most, of each replica of attention (default: what the cache holds)");
-  sub->add_option("--gpu-memory-utilization,--mem-fraction-static", w.memory_share,
-                  "share of a card's memory, counted as the engine counts it (default: the engine's)");
-  sub->add_option("--requests", w.load.requests, "requests that are served (default: enough for a steady state)");
-  sub->add_option("--seed", w.load.seed, "of lengths and arrivals")->capture_default_str();
-  sub->add_option(
+  sub.add_option("--urgent", w.load.urgent,
+                 "share of requests that go before the others (vLLM's priority -1; traces have a column priority)");
+}
+
+void add_engine(CLI::App& sub, serving::Words& w) {
+  sub.add_option("--max-num-batched-tokens,--chunked-prefill-size,--max-num-tokens", w.batch_tokens,
+                 "tokens of an iteration at most (default: the engine's)");
+  sub.add_option("--max-num-seqs,--max-running-requests,--max-batch-size", w.batch_sequences,
+                 "sequences of an iteration at most, of each replica of attention (default: what the cache holds)");
+  sub.add_option("--gpu-memory-utilization,--mem-fraction-static", w.memory_share,
+                 "share of a card's memory, counted as the engine counts it (default: the engine's)");
+  sub.add_option("--requests", w.load.requests, "requests that are served (default: enough for a steady state)");
+  sub.add_option("--seed", w.load.seed, "of lengths and arrivals")->capture_default_str();
+  sub.add_option(
       "--prefill", w.prefill,
       "prefill engines apart: 2:tp=4,ep=4, or auto:tp=4 for as many as decoding needs; the plan above is "
       "then of decode engines, and --replicas counts such pairs of pools. --best: off for one pool, auto:tp=4 "
       "for this plan of prefill engines");
-  sub->add_option("--kv-transfer", w.move,
-                  "with --prefill: whole, caches cross when their prompt is computed; layers, each layer when it is")
+  sub.add_option("--kv-transfer", w.move,
+                 "with --prefill: whole, caches cross when their prompt is computed; layers, each layer when it is")
       ->capture_default_str();
-  sub->add_option("--decode-engines", w.decodes, "decode engines, with --prefill")->capture_default_str();
-  sub->add_option(
-         "--fault", w.faults,
-         "what is broken, as in bench: nic:0/3=down, gpu:0/5=down, rank:2=slow:1.5x (docs/simulation.md): what "
-         "users see then, and how long until the queue is empty again")
+  sub.add_option("--decode-engines", w.decodes, "decode engines, with --prefill")->capture_default_str();
+  sub.add_option("--fault", w.faults,
+                 "what is broken, as in bench: nic:0/3=down, gpu:0/5=down, rank:2=slow:1.5x (docs/simulation.md): what "
+                 "users see then, and how long until the queue is empty again")
       ->allow_extra_args(false);
-  sub->add_option("--restart", w.restart, "seconds until engines with dead GPUs are back, with --fault")
+  sub.add_option("--restart", w.restart, "seconds until engines with dead GPUs are back, with --fault")
       ->capture_default_str();
-  sub->add_option("--launch", w.launch,
-                  "how decoding's kernels are launched: graphs (CUDA graphs), eager (one by one from Python: "
-                  "--enforce-eager, --disable-cuda-graph), blocking (so, and each waited for: CUDA_LAUNCH_BLOCKING=1)")
+  sub.add_option("--launch", w.launch,
+                 "how decoding's kernels are launched: graphs (CUDA graphs), eager (one by one from Python: "
+                 "--enforce-eager, --disable-cuda-graph), blocking (so, and each waited for: CUDA_LAUNCH_BLOCKING=1)")
       ->capture_default_str();
-  sub->add_option("--drafts", w.drafts,
-                  "tokens that a draft layer guesses per step (multi-token prediction, EAGLE), with --accept");
-  sub->add_option("--accept", w.accept, "probability that a draft is right if those before it are");
-  sub->add_flag("--benchmark", w.benchmark,
-                "engines' intervals as published benchmarks set them (data/serving/engines.json)");
-  sub->add_option("--price", spec->prices,
-                  "of a GPU-hour, in your currency: money per million output tokens; once, or once per machine")
+  sub.add_option("--drafts", w.drafts,
+                 "tokens that a draft layer guesses per step (multi-token prediction, EAGLE), with --accept");
+  sub.add_option("--accept", w.accept, "probability that a draft is right if those before it are");
+  sub.add_flag("--benchmark", w.benchmark,
+               "engines' intervals as published benchmarks set them (data/serving/engines.json)");
+}
+
+void add_questions(CLI::App& sub, Spec& spec) {
+  serving::Words& w = spec.words;
+  sub.add_option("--price", spec.prices,
+                 "of a GPU-hour, in your currency: money per million output tokens; once, or once per machine")
       ->allow_extra_args(false);
-  sub->add_flag(
-      "--best", spec->best,
+  sub.add_flag(
+      "--best", spec.best,
       "every plan that fills the machine, in one pool and with prefill and decode apart, its best load and number "
       "of tokens an iteration, and the frontier; sizes that are given stay");
-  sub->add_option("--ttft", w.ttft,
-                  "ms that a request may take to its first token: its goodput, and what --best allows");
-  sub->add_option("--tpot", w.tpot, "ms per further token");
-  sub->add_option("--percentile", w.percentile, "of TTFT and TPOT that must hold: 50, 90 or 99")->capture_default_str();
-  sub->add_option("--max-concurrency", w.most, "clients per engine that --best goes up to")->capture_default_str();
-  sub->add_option("--top", spec->shown, "plans that --best prints")->capture_default_str();
-  sub->add_option("--compare", spec->compare, "a CSV of measured rows; errors by model, system and backend");
-  sub->add_option("--out", spec->out, "write the predictions of --compare to this CSV")->check(writable);
-  sub->add_option(
-         "--svg", spec->svg,
+  sub.add_option("--ttft", w.ttft,
+                 "ms that a request may take to its first token: its goodput, and what --best allows");
+  sub.add_option("--tpot", w.tpot, "ms per further token");
+  sub.add_option("--percentile", w.percentile, "of TTFT and TPOT that must hold: 50, 90 or 99")->capture_default_str();
+  sub.add_option("--max-concurrency", w.most, "clients per engine that --best goes up to")->capture_default_str();
+  sub.add_option("--top", spec.shown, "plans that --best prints")->capture_default_str();
+  sub.add_option("--compare", spec.compare, "a CSV of measured rows; errors by model, system and backend");
+  sub.add_option("--out", spec.out, "write the predictions of --compare to this CSV")->check(writable);
+  sub.add_option(
+         "--svg", spec.svg,
          "draw the run: iterations, queue, cache over time; with --best tokens/s per GPU over tokens/s per user")
       ->check(writable);
-  sub->add_option("--timeline", spec->timeline, "write the run in Chrome's trace format (Perfetto)")->check(writable);
-  sub->add_option("--json", spec->json, "write weft.serve/1 to this file; - is stdout instead of the table")
+  sub.add_option("--timeline", spec.timeline, "write the run in Chrome's trace format (Perfetto)")->check(writable);
+  sub.add_option("--json", spec.json, "write weft.serve/1 to this file; - is stdout instead of the table")
       ->check(writable);
+}
+
+}  // namespace
+
+Command add_serve(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub = app.add_subcommand("serve", "TTFT, TPOT and throughput of a served model on a machine");
+  spec->sub = sub;
+  add_plan(*sub, *spec);
+  add_load(*sub, spec->words);
+  add_engine(*sub, spec->words);
+  add_questions(*sub, *spec);
   sub->footer(fmt::format("{}{}{}", kExamples, fmt::join(models::catalog_names(), ", "), kMoreExamples));
   return {sub, [spec] { return run(*spec); }, [spec] { return answer(*spec); }};
 }

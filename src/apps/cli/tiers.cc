@@ -27,25 +27,25 @@ Result<Fetched> fetch_from(const cost::MachineView& machine, const std::string& 
   return Fetched{reloaded.time, std::move(reloaded.bound)};
 }
 
-Result<int> bench_tier(const BenchSpec& spec) {
-  const cost::TierWay way{.write = spec.op_name == "write", .bounce = spec.bounce};
+Result<int> bench_tier(const BenchSpec& spec, const TransferSpec& asked) {
+  const cost::TierWay way{.write = spec.sweep.op_name == "write", .bounce = asked.bounce};
   WEFT_TRY(const Machine machine, machine_to_replay_on(spec));
-  const std::string ranks_text = spec.ranks_text.empty() ? "1" : spec.ranks_text;
+  const std::string ranks_text = spec.sweep.ranks_text.empty() ? "1" : spec.sweep.ranks_text;
   WEFT_TRY(const std::int64_t ranks, parse_integer("--ranks", ranks_text, 1, 1 << 20));
-  WEFT_TRY(const auto sizes, sizes_of(spec));
+  WEFT_TRY(const auto sizes, sizes_of(spec.sweep));
   report::TierReport r{.machine = machine.name,
-                       .from = spec.from,
-                       .stack = spec.stack,
-                       .faults = spec.faults,
+                       .from = asked.from,
+                       .stack = asked.stack,
+                       .faults = spec.conditions.faults,
                        .write = way.write,
                        .bounce = way.bounce,
                        .ranks = static_cast<Rank>(ranks)};
   for (const Bytes bytes : sizes) {
-    WEFT_TRY(auto fetched, fetch_from(*machine.view, spec.from, spec.stack, r.ranks, bytes, way));
+    WEFT_TRY(auto fetched, fetch_from(*machine.view, asked.from, asked.stack, r.ranks, bytes, way));
     r.rows.push_back({bytes, fetched.time, std::move(fetched.bound)});
   }
   if (spec.json != "-") {
-    for (const std::string& fault : spec.faults) fmt::print("# fault {}\n", fault);
+    for (const std::string& fault : spec.conditions.faults) fmt::print("# fault {}\n", fault);
     fmt::print("# {} (simulated), {} {} {}{}{}\n", r.machine, counted(r.ranks, "rank"), way.write ? "to" : "from",
                r.from, r.stack.empty() ? "" : " by " + r.stack, way.bounce ? " through the host's memory" : "");
     fmt::print("# {:>12} {:>14} {:>12} {:>9}  {}\n", "a rank (B)", "all (B)", "time (us)", "GB/s", "bound by");

@@ -2,6 +2,7 @@
 
 #include "apps/cli/bench.h"
 #include "apps/cli/common.h"
+#include "apps/cli/transfer_spec.h"
 #include "plan/cost/reload.h"
 
 // Where the bytes of a cache are on a modelled machine, for `weft bench transfer --from` and `weft kv fetch --from`.
@@ -17,6 +18,6 @@ Result<Fetched> fetch_from(const cost::MachineView& machine, const std::string& 
                            Rank ranks, Bytes rank_bytes, cost::TierWay way = {});
 
 // `weft bench transfer --on MACHINE --from TIER`.
-Result<int> bench_tier(const BenchSpec& spec);
+Result<int> bench_tier(const BenchSpec& spec, const TransferSpec& asked);
 
 }  // namespace weft::cli

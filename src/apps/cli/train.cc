@@ -285,121 +285,143 @@ void group(CLI::App& sub) {
   group_options(sub, "Output", {"--json", "--timeline", "--svg", "--curves"});
 }
 
-}  // namespace
+// Options appear in help and completion in the order in which they are added.
 
-Command add_train(CLI::App& app) {
-  auto spec = std::make_shared<Spec>();
-  training::Plan& plan = spec->words.plan;
-  CLI::App* sub = app.add_subcommand("train", "How long a training step takes on a machine, and which plan is best");
-  sub->add_option("model", spec->words.model, "config.json of Hugging Face, or a name of the catalogue");
-  sub->add_option("--config", spec->config,
-                  "a run's own file: a script with Megatron-LM's or Hugging Face's arguments, YAML of NeMo, Automodel, "
-                  "LLaMA-Factory, axolotl, accelerate, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, verl, NeMo-RL or "
-                  "OpenRLHF, TOML "
-                  "of torchtitan, JSON of DeepSpeed, a Python configuration as FILE:FUNCTION, a script's arguments "
-                  "behind its name in one word; options "
-                  "given here count more");
-  sub->add_option("--vocab", spec->vocab, "with --config: the vocabulary, where the file names a tokenizer only")
+void add_model(CLI::App& sub, Spec& spec) {
+  training::Plan& plan = spec.words.plan;
+  sub.add_option("model", spec.words.model, "config.json of Hugging Face, or a name of the catalogue");
+  sub.add_option("--config", spec.config,
+                 "a run's own file: a script with Megatron-LM's or Hugging Face's arguments, YAML of NeMo, Automodel, "
+                 "LLaMA-Factory, axolotl, accelerate, nanotron, OLMo, GPT-NeoX, torchtune, LitGPT, verl, NeMo-RL or "
+                 "OpenRLHF, TOML "
+                 "of torchtitan, JSON of DeepSpeed, a Python configuration as FILE:FUNCTION, a script's arguments "
+                 "behind its name in one word; options "
+                 "given here count more");
+  sub.add_option("--vocab", spec.vocab, "with --config: the vocabulary, where the file names a tokenizer only")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 28));
-  spec->given = [sub](const char* option) { return sub->count(fmt::format("--{}", option)) > 0; };
-  sub->add_option("--on", spec->words.on, "the machine, as for weft bench");
-  sub->add_option("--tp", plan.tp, "tensor parallel")->capture_default_str();
-  sub->add_option("--pp", plan.pp, "pipeline stages")->capture_default_str();
-  sub->add_option("--vp", plan.vp, "chunks of layers per stage (interleaved 1F1B)")->capture_default_str();
-  sub->add_option("--dp", spec->words.dp, "replicas (default: what is left of the machine)")->check(at_least(0));
-  sub->add_option("--ep", plan.ep, "ranks that experts are spread over")->capture_default_str();
-  sub->add_option("--etp", plan.etp, "ranks that share the matrices of an expert")->capture_default_str();
-  sub->add_option("--overlap-experts", plan.overlap_experts,
-                  "1: tokens travel to their experts beside another micro-batch's computing (DualPipe)")
+  sub.add_option("--on", spec.words.on, "the machine, as for weft bench");
+  sub.add_option("--tp", plan.tp, "tensor parallel")->capture_default_str();
+  sub.add_option("--pp", plan.pp, "pipeline stages")->capture_default_str();
+  sub.add_option("--vp", plan.vp, "chunks of layers per stage (interleaved 1F1B)")->capture_default_str();
+  sub.add_option("--dp", spec.words.dp, "replicas (default: what is left of the machine)")->check(at_least(0));
+  sub.add_option("--ep", plan.ep, "ranks that experts are spread over")->capture_default_str();
+  sub.add_option("--etp", plan.etp, "ranks that share the matrices of an expert")->capture_default_str();
+  sub.add_option("--overlap-experts", plan.overlap_experts,
+                 "1: tokens travel to their experts beside another micro-batch's computing (DualPipe)")
       ->capture_default_str();
-  sub->add_option("--dispatcher", spec->words.dispatcher,
-                  "of tokens to experts: alltoall, or once to each node as deepep and hybridep")
+  sub.add_option("--dispatcher", spec.words.dispatcher,
+                 "of tokens to experts: alltoall, or once to each node as deepep and hybridep")
       ->capture_default_str();
-  sub->add_option("--allocator", spec->words.allocator,
-                  "of PyTorch: default, or expandable as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+  sub.add_option("--allocator", spec.words.allocator,
+                 "of PyTorch: default, or expandable as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
       ->capture_default_str();
-  sub->add_option("--cp", plan.cp, "context parallel")->capture_default_str();
-  sub->add_option("--cp-by", spec->words.cp_by,
-                  "how keys and values reach all ranks of --cp: ring, all_gather, all_to_all (heads for tokens)")
+}
+
+void add_split(CLI::App& sub, Spec& spec) {
+  training::Plan& plan = spec.words.plan;
+  sub.add_option("--cp", plan.cp, "context parallel")->capture_default_str();
+  sub.add_option("--cp-by", spec.words.cp_by,
+                 "how keys and values reach all ranks of --cp: ring, all_gather, all_to_all (heads for tokens)")
       ->capture_default_str();
-  sub->add_option("--zero", plan.zero, "stage of ZeRO: 0 to 3; 3 is FSDP")->capture_default_str();
-  sub->add_option("--shard", plan.shard, "replicas that ZeRO spreads over (HSDP); 0: all")->capture_default_str();
-  sub->add_option("--first-layers", plan.first_layers, "layers of the first stage (default: as the others)")
+  sub.add_option("--zero", plan.zero, "stage of ZeRO: 0 to 3; 3 is FSDP")->capture_default_str();
+  sub.add_option("--shard", plan.shard, "replicas that ZeRO spreads over (HSDP); 0: all")->capture_default_str();
+  sub.add_option("--first-layers", plan.first_layers, "layers of the first stage (default: as the others)")
       ->check(at_least(0));
-  sub->add_option("--last-layers", plan.last_layers, "layers of the last stage")->check(at_least(0));
-  sub->add_option("--layout", spec->words.layout, "of all chunks, as Megatron-LM writes it: Et*3|(tt|)*29m|L");
-  sub->add_option("--mtp", plan.mtp, "layers of multi-token prediction, on the last stage")->capture_default_str();
-  sub->add_option("--lora", plan.lora, "rank of adapters beside frozen weights; 0: none")->capture_default_str();
-  sub->add_option("--freeze", spec->words.freeze,
-                  "parts that are not trained: embedding, attention, mlp, experts, output, all; several with commas")
+  sub.add_option("--last-layers", plan.last_layers, "layers of the last stage")->check(at_least(0));
+  sub.add_option("--layout", spec.words.layout, "of all chunks, as Megatron-LM writes it: Et*3|(tt|)*29m|L");
+  sub.add_option("--mtp", plan.mtp, "layers of multi-token prediction, on the last stage")->capture_default_str();
+  sub.add_option("--lora", plan.lora, "rank of adapters beside frozen weights; 0: none")->capture_default_str();
+  sub.add_option("--freeze", spec.words.freeze,
+                 "parts that are not trained: embedding, attention, mlp, experts, output, all; several with commas")
       ->capture_default_str();
-  sub->add_option("--optimizer", spec->words.optimizer, "adam or muon")->capture_default_str();
-  sub->add_option("--micro-batch", plan.micro_batch, "sequences in a micro-batch")->capture_default_str();
-  sub->add_option("--global-batch", plan.global_batch, "sequences in a step")->default_val(256);
-  sub->add_option("--seq", plan.seq, "tokens of a sequence (default: the model's, at most 8192)");
-  sub->add_option(
-      "--bucket", plan.bucket,
-      "MiB of gradients that are reduced at once (default: DDP's 25 or Megatron-LM's rule); not for ZeRO 3");
-  sub->add_option(
+}
+
+void add_step(CLI::App& sub, Spec& spec) {
+  training::Plan& plan = spec.words.plan;
+  sub.add_option("--optimizer", spec.words.optimizer, "adam or muon")->capture_default_str();
+  sub.add_option("--micro-batch", plan.micro_batch, "sequences in a micro-batch")->capture_default_str();
+  sub.add_option("--global-batch", plan.global_batch, "sequences in a step")->default_val(256);
+  sub.add_option("--seq", plan.seq, "tokens of a sequence (default: the model's, at most 8192)");
+  sub.add_option("--bucket", plan.bucket,
+                 "MiB of gradients that are reduced at once (default: DDP's 25 or Megatron-LM's rule); not for ZeRO 3");
+  sub.add_option(
          "--eager", plan.eager,
          "1: a kernel per operation, as PyTorch runs a model that is not compiled; 0: compiled (default: 1 with "
          "--software transformers and fsdp)")
       ->check(CLI::Range(0, 1));
-  sub->add_option("--overlap", plan.overlap, "0: gradients and weights do not travel beside the passes")
+  sub.add_option("--overlap", plan.overlap, "0: gradients and weights do not travel beside the passes")
       ->capture_default_str();
-  sub->add_option("--recompute", spec->words.recompute, "none, selective or full")->capture_default_str();
-  sub->add_option("--schedule", spec->words.schedule, "1f1b, zb-1p or zb-2p")->capture_default_str();
-  sub->add_option("--compress", spec->words.compress,
-                  "gradients, as DDP's hooks do with --zero 0: none, fp16, bf16, fp8, powersgd:RANK or topk:SHARE%; "
-                  "encoding is charged")
+  sub.add_option("--recompute", spec.words.recompute, "none, selective or full")->capture_default_str();
+  sub.add_option("--schedule", spec.words.schedule, "1f1b, zb-1p or zb-2p")->capture_default_str();
+  sub.add_option("--compress", spec.words.compress,
+                 "gradients, as DDP's hooks do with --zero 0: none, fp16, bf16, fp8, powersgd:RANK or topk:SHARE%; "
+                 "encoding is charged")
       ->capture_default_str();
-  sub->add_option("--precision", spec->words.precision, "of GEMMs: bf16, fp8, mxfp8, fp4")->capture_default_str();
-  sub->add_option(
-         "--optimizer-bytes", plan.optimizer_bytes,
-         "of the optimizer's state per parameter: 12 for Adam with FP32 weights, 8 for Muon, 6 for BF16 states")
+  sub.add_option("--precision", spec.words.precision, "of GEMMs: bf16, fp8, mxfp8, fp4")->capture_default_str();
+  sub.add_option("--optimizer-bytes", plan.optimizer_bytes,
+                 "of the optimizer's state per parameter: 12 for Adam with FP32 weights, 8 for Muon, 6 for BF16 states")
       ->check(CLI::Range(0, 32))
       ->capture_default_str();
-  sub->add_option("--gradient-bytes", plan.gradient_bytes, "of a gradient that is reduced: 2 or 4")
+  sub.add_option("--gradient-bytes", plan.gradient_bytes, "of a gradient that is reduced: 2 or 4")
       ->check(CLI::IsMember({2, 4}))
       ->capture_default_str();
-  sub->add_option("--software", spec->words.software,
-                  "year of the framework, or a framework and its release, e.g. megatron-bridge-26.04: fused attention "
-                  "from 2023, overlapped TP from 2024, the level that its published steps reached")
+  sub.add_option("--software", spec.words.software,
+                 "year of the framework, or a framework and its release, e.g. megatron-bridge-26.04: fused attention "
+                 "from 2023, overlapped TP from 2024, the level that its published steps reached")
       ->capture_default_str();
-  sub->add_option("--cards", spec->cards, "rates of computing that weft calibrate --train fitted to your own runs");
-  report::TrainRun& run_asked = spec->words.run;
-  sub->add_option("--fault", spec->words.faults,
-                  "what is broken, as in bench: nic:0/3=down, switch:2=down, rank:5=slow:1.2x (docs/simulation.md)");
-  sub->add_flag("--sensitivity", spec->sensitivity, "what the step would take with one thing better or worse");
-  sub->add_option("--tokens", run_asked.tokens, "of the whole run, e.g. 15T or 15e12: days, GPU-hours, money")
+  sub.add_option("--cards", spec.cards, "rates of computing that weft calibrate --train fitted to your own runs");
+}
+
+void add_run(CLI::App& sub, Spec& spec) {
+  report::TrainRun& run_asked = spec.words.run;
+  sub.add_option("--fault", spec.words.faults,
+                 "what is broken, as in bench: nic:0/3=down, switch:2=down, rank:5=slow:1.2x (docs/simulation.md)");
+  sub.add_flag("--sensitivity", spec.sensitivity, "what the step would take with one thing better or worse");
+  sub.add_option("--tokens", run_asked.tokens, "of the whole run, e.g. 15T or 15e12: days, GPU-hours, money")
       ->transform(tokens_of_a_run());
-  sub->add_option("--price", run_asked.price, "of a GPU-hour, in your currency");
-  sub->add_option("--failures", run_asked.failures,
-                  "that end the job, per 1000 node-days; Meta's research clusters had 6.5 (arXiv 2410.21680)");
-  sub->add_option("--checkpoint-time", run_asked.checkpoint_s, "seconds that training stands still for one");
-  sub->add_option("--checkpoint-every", run_asked.checkpoint_every_s,
-                  "seconds between checkpoints (default: what loses least)");
-  sub->add_option("--restart-time", run_asked.restart_s, "seconds from a failure to the next step, with a spare node")
+  sub.add_option("--price", run_asked.price, "of a GPU-hour, in your currency");
+  sub.add_option("--failures", run_asked.failures,
+                 "that end the job, per 1000 node-days; Meta's research clusters had 6.5 (arXiv 2410.21680)");
+  sub.add_option("--checkpoint-time", run_asked.checkpoint_s, "seconds that training stands still for one");
+  sub.add_option("--checkpoint-every", run_asked.checkpoint_every_s,
+                 "seconds between checkpoints (default: what loses least)");
+  sub.add_option("--restart-time", run_asked.restart_s, "seconds from a failure to the next step, with a spare node")
       ->capture_default_str();
-  sub->add_option("--repair-time", run_asked.repair_s, "seconds until a failed node is back")->capture_default_str();
-  sub->add_option("--spares", run_asked.spares, "nodes that stand ready, and are paid")->capture_default_str();
-  sub->add_flag("--fit", spec->words.largest, "the largest micro-batch and the longest sequence that fit");
-  sub->add_flag("--best", spec->best,
-                "all plans that use the whole machine, ranked; options of a plan that are given stay");
-  sub->add_option("--top", spec->shown, "plans that --best prints; -1 with --compare prints every row")
+  sub.add_option("--repair-time", run_asked.repair_s, "seconds until a failed node is back")->capture_default_str();
+  sub.add_option("--spares", run_asked.spares, "nodes that stand ready, and are paid")->capture_default_str();
+}
+
+void add_questions(CLI::App& sub, Spec& spec) {
+  sub.add_flag("--fit", spec.words.largest, "the largest micro-batch and the longest sequence that fit");
+  sub.add_flag("--best", spec.best,
+               "all plans that use the whole machine, ranked; options of a plan that are given stay");
+  sub.add_option("--top", spec.shown, "plans that --best prints; -1 with --compare prints every row")
       ->capture_default_str();
-  sub->add_option("--compare", spec->compare, "a CSV of measured steps: error, order of pairs, memory");
-  sub->add_option("--fit-levels", spec->fit_levels,
-                  "with --compare: write levels of software that fit its rows (data/training/levels.json) to this file")
+  sub.add_option("--compare", spec.compare, "a CSV of measured steps: error, order of pairs, memory");
+  sub.add_option("--fit-levels", spec.fit_levels,
+                 "with --compare: write levels of software that fit its rows (data/training/levels.json) to this file")
       ->check(writable);
-  sub->add_option("--json", spec->json, "write weft.train/1 to this file; - is stdout instead of the table")
+  sub.add_option("--json", spec.json, "write weft.train/1 to this file; - is stdout instead of the table")
       ->check(writable);
-  sub->add_option("--timeline", spec->timeline, "write the step in Chrome's trace format (Perfetto)")->check(writable);
-  sub->add_option("--svg", spec->svg,
-                  "draw the step into this file: a lane per stage, what is exposed, memory; with --best the plans")
+  sub.add_option("--timeline", spec.timeline, "write the step in Chrome's trace format (Perfetto)")->check(writable);
+  sub.add_option("--svg", spec.svg,
+                 "draw the step into this file: a lane per stage, what is exposed, memory; with --best the plans")
       ->check(writable);
-  sub->add_option("--curves", spec->curves, "draw MFU and the bubble against the number of GPUs into this file")
+  sub.add_option("--curves", spec.curves, "draw MFU and the bubble against the number of GPUs into this file")
       ->check(writable);
+}
+
+}  // namespace
+
+Command add_train(CLI::App& app) {
+  auto spec = std::make_shared<Spec>();
+  CLI::App* sub = app.add_subcommand("train", "How long a training step takes on a machine, and which plan is best");
+  spec->given = [sub](const char* option) { return sub->count(fmt::format("--{}", option)) > 0; };
+  add_model(*sub, *spec);
+  add_split(*sub, *spec);
+  add_step(*sub, *spec);
+  add_run(*sub, *spec);
+  add_questions(*sub, *spec);
   group(*sub);
   sub->footer(fmt::format("{}{}{}", kExamples, fmt::join(training::model_names(), ", "), kMoreExamples));
   return {sub,

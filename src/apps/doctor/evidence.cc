@@ -187,6 +187,16 @@ std::vector<int> Evidence::matching(std::string_view line) const {
   return found;
 }
 
+// The end of a communicator's initialization, which several hosts log, relates their clocks.
+void Evidence::note_init(std::string_view text, const Process& process, std::string_view original) {
+  if (text.find("Init COMPLETE") == std::string_view::npos || process.host.empty()) return;
+  const auto at = text.find("commId ");
+  if (at == std::string_view::npos) return;
+  if (const auto when = moment_of(original); when && when->has_year)
+    clocks_.event(std::string(text.substr(at, text.find_first_of(" -", at + 7) - at)), std::string(process.host),
+                  when->seconds);
+}
+
 void Evidence::add_line(const std::string& file, int number, std::string_view original) {
   ++lines_;
   if (++line_ == 0) {  // the counter is round: forget old hits
@@ -246,11 +256,7 @@ void Evidence::add_line(const std::string& file, int number, std::string_view or
   if (hit(kJob)) {
     if (!process) process = process_of(line.text);
     job_.line(line, *process, file, number);
-    if (line.text.find("Init COMPLETE") != std::string_view::npos && !process->host.empty())
-      if (const auto at = line.text.find("commId "), moment = at; moment != std::string_view::npos)
-        if (const auto when = moment_of(original); when && when->has_year)
-          clocks_.event(std::string(line.text.substr(at, line.text.find_first_of(" -", at + 7) - at)),
-                        std::string(process->host), when->seconds);
+    note_init(line.text, *process, original);
   }
   if (hit(kTool)) tools_.line(line.text, file, number);
   if (hit(kElastic)) elastic_.line(line.text, file, number);

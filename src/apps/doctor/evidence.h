@@ -11,6 +11,7 @@
 #include "apps/doctor/elastic.h"
 #include "apps/doctor/fact.h"
 #include "apps/doctor/job.h"
+#include "apps/doctor/line.h"
 #include "apps/doctor/parts.h"
 #include "apps/doctor/pitfalls.h"
 #include "apps/doctor/ras.h"
@@ -91,6 +92,7 @@ class Evidence {
   void judge_machine(const std::string& file, std::string_view text);
   void keep_unknown(const std::string& file, int number, std::string_view original);
   // Whether the line is of a traceback and reports nothing by itself: its exception does. `known`: a rule has found it.
+  void note_init(std::string_view text, const Process& process, std::string_view original);
   bool in_traceback(const std::string& file, int number, std::string_view original, bool known);
   static Fact plain_fact(const std::string& file, int number, std::string_view original);
 

@@ -168,6 +168,7 @@ class Reader {
     return {};
   }
 
+  // Marks, lists, dicts and what is remembered.
   Status step(unsigned char code) {
     switch (code) {
       case kProto: {
@@ -194,42 +195,6 @@ class Reader {
         Value* const top = stack_.back();
         return stack_.push_back(top), Status();
       }
-      case kNone:
-        return push(json(nullptr)), Status();
-      case kNewTrue:
-        return push(json(true)), Status();
-      case kNewFalse:
-        return push(json(false)), Status();
-      case kBinInt: {
-        WEFT_TRY(const auto value, number(4));
-        return push(json(static_cast<std::int32_t>(value))), Status();
-      }
-      case kBinInt1:
-      case kBinInt2: {
-        WEFT_TRY(const auto value, number(code == kBinInt1 ? 1 : 2));
-        return push(json(value)), Status();
-      }
-      case kLong1:
-      case kLong4: {
-        WEFT_TRY(const auto bytes, text_of(code == kLong1 ? 1 : 4));
-        WEFT_TRY(json value, integer(bytes));
-        return push(std::move(value)), Status();
-      }
-      case kBinFloat: {  // the only number that is big-endian
-        WEFT_TRY(const auto value, number(8));
-        return push(json(std::bit_cast<double>(__builtin_bswap64(value)))), Status();
-      }
-      case kShortBinUnicode:
-      case kShortBinString:
-      case kShortBinBytes:
-        return push_text(1);
-      case kBinUnicode:
-      case kBinString:
-      case kBinBytes:
-        return push_text(4);
-      case kBinUnicode8:
-      case kBinBytes8:
-        return push_text(8);
       case kEmptyList:
       case kEmptyTuple:
         return push(Value::Kind::kList), Status();
@@ -266,6 +231,50 @@ class Reader {
         WEFT_TRY(const auto slot, number(code == kBinGet ? 1 : 4));
         return recall(slot);
       }
+      default:
+        return step_plain(code);
+    }
+  }
+
+  // Values that hold no others.
+  Status step_plain(unsigned char code) {
+    switch (code) {
+      case kNone:
+        return push(json(nullptr)), Status();
+      case kNewTrue:
+        return push(json(true)), Status();
+      case kNewFalse:
+        return push(json(false)), Status();
+      case kBinInt: {
+        WEFT_TRY(const auto value, number(4));
+        return push(json(static_cast<std::int32_t>(value))), Status();
+      }
+      case kBinInt1:
+      case kBinInt2: {
+        WEFT_TRY(const auto value, number(code == kBinInt1 ? 1 : 2));
+        return push(json(value)), Status();
+      }
+      case kLong1:
+      case kLong4: {
+        WEFT_TRY(const auto bytes, text_of(code == kLong1 ? 1 : 4));
+        WEFT_TRY(json value, integer(bytes));
+        return push(std::move(value)), Status();
+      }
+      case kBinFloat: {  // the only number that is big-endian
+        WEFT_TRY(const auto value, number(8));
+        return push(json(std::bit_cast<double>(__builtin_bswap64(value)))), Status();
+      }
+      case kShortBinUnicode:
+      case kShortBinString:
+      case kShortBinBytes:
+        return push_text(1);
+      case kBinUnicode:
+      case kBinString:
+      case kBinBytes:
+        return push_text(4);
+      case kBinUnicode8:
+      case kBinBytes8:
+        return push_text(8);
       case 'c':
       case 'R':
       case 'b':

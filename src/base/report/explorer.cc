@@ -1,5 +1,7 @@
 #include "base/report/explorer.h"
 
+#include <optional>
+
 namespace weft::report {
 namespace {
 
@@ -42,6 +44,115 @@ nlohmann::json points_of(const std::vector<std::pair<Bytes, double>>& rates) {
   return points;
 }
 
+nlohmann::json devices_to_json(const Explorer& e) {
+  using nlohmann::json;
+  json devices = json::array();
+  for (const auto& d : e.devices)
+    devices.push_back({{"name", d.name}, {"kind", d.kind}, {"model", d.model}, {"said", d.said}});
+  return devices;
+}
+
+nlohmann::json links_to_json(const Explorer& e) {
+  using nlohmann::json;
+  json links = json::array();
+  for (const auto& l : e.links) {
+    links.push_back({{"a", l.a},
+                     {"b", l.b},
+                     {"kind", l.kind},
+                     {"count", l.count},
+                     {"ab_GBps", l.ab_GBps},
+                     {"ba_GBps", l.ba_GBps},
+                     {"latency_ns", l.latency_ns},
+                     {"said", l.said},
+                     {"origins", origins_of(l)}});
+    if (l.healthy)
+      links.back()["healthy"] = {
+          {"ab_GBps", l.healthy->ab_GBps}, {"ba_GBps", l.healthy->ba_GBps}, {"latency_ns", l.healthy->latency_ns}};
+  }
+  return links;
+}
+
+nlohmann::json paths_to_json(const Explorer& e) {
+  using nlohmann::json;
+  json paths = json::array();
+  for (const auto& p : e.paths) {
+    paths.push_back({{"from", p.from},
+                     {"to", p.to},
+                     {"type", p.type},
+                     {"GBps", p.GBps},
+                     {"latency_ns", p.latency_ns},
+                     {"hops", p.hops},
+                     {"bottleneck", p.bottleneck},
+                     {"said", p.said}});
+    if (p.healthy_GBps) paths.back()["healthy_GBps"] = *p.healthy_GBps;
+    if (!p.via.empty()) paths.back()["via"] = p.via;
+  }
+  return paths;
+}
+
+nlohmann::json moves_to_json(const Explorer& e) {
+  using nlohmann::json;
+  json moves = json::array();
+  for (const auto& m : e.moves) {
+    moves.push_back({{"rank", m.rank},
+                     {"lane", m.lane},
+                     {"step", m.step},
+                     {"text", m.text},
+                     {"said", m.said},
+                     {"chunk", m.chunk},
+                     {"to", m.to},
+                     {"keeps", m.keeps},
+                     {"begin_us", m.begin_us},
+                     {"end_us", m.end_us}});
+    if (e.follows)
+      moves.back()["held"] = runs(m.held);
+    else
+      moves.back()["holds"] = m.holds;
+  }
+  return moves;
+}
+
+template <class Value>
+nlohmann::json or_null(const std::optional<Value>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+}
+
+nlohmann::json machine_to_json(const Explorer& e) {
+  return {{"name", e.machine},         {"svg", e.machine_svg},      {"said", e.machine_said},
+          {"map", map_of(e)},          {"steps", steps_of(e)},      {"devices", devices_to_json(e)},
+          {"links", links_to_json(e)}, {"paths", paths_to_json(e)}, {"left_out", e.left_out}};
+}
+
+nlohmann::json schedule_to_json(const Explorer& e) {
+  using nlohmann::json;
+  const json wrong = e.wrong ? json{{"rank", e.wrong->rank},          {"lane", e.wrong->lane},
+                                    {"step", or_null(e.wrong->step)}, {"chunk", or_null(e.wrong->chunk)},
+                                    {"peer", or_null(e.wrong->peer)}, {"text", e.wrong->text}}
+                             : json(nullptr);
+  return {{"collective", e.collective},
+          {"algorithm", e.algorithm},
+          {"protocol", e.protocol},
+          {"when", e.when},
+          {"source", e.source},
+          {"verdict", e.verdict},
+          {"played", e.played},
+          {"proved", e.proved},
+          {"wrong", wrong},
+          {"follows", or_null(e.follows)},
+          {"inputs", e.inputs},
+          {"starts", runs(e.starts)},
+          {"ends", runs(e.ends)},
+          {"begins_said", e.begins_said},
+          {"ended_said", e.ended_said},
+          {"ranks", e.ranks},
+          {"chunks", e.chunks},
+          {"bytes", e.bytes},
+          {"timed", e.timed},
+          {"total_us", e.total_us},
+          {"places", e.places},
+          {"moves", moves_to_json(e)}};
+}
+
 }  // namespace
 
 nlohmann::json curves_to_json(const Explorer& e) {
@@ -61,57 +172,6 @@ nlohmann::json curves_to_json(const Explorer& e) {
 }
 
 nlohmann::json to_json(const Explorer& e) {
-  using nlohmann::json;
-  json devices = json::array(), links = json::array(), paths = json::array(), moves = json::array();
-  for (const auto& d : e.devices)
-    devices.push_back({{"name", d.name}, {"kind", d.kind}, {"model", d.model}, {"said", d.said}});
-  for (const auto& l : e.links) {
-    links.push_back({{"a", l.a},
-                     {"b", l.b},
-                     {"kind", l.kind},
-                     {"count", l.count},
-                     {"ab_GBps", l.ab_GBps},
-                     {"ba_GBps", l.ba_GBps},
-                     {"latency_ns", l.latency_ns},
-                     {"said", l.said},
-                     {"origins", origins_of(l)}});
-    if (l.healthy)
-      links.back()["healthy"] = {
-          {"ab_GBps", l.healthy->ab_GBps}, {"ba_GBps", l.healthy->ba_GBps}, {"latency_ns", l.healthy->latency_ns}};
-  }
-  for (const auto& p : e.paths) {
-    paths.push_back({{"from", p.from},
-                     {"to", p.to},
-                     {"type", p.type},
-                     {"GBps", p.GBps},
-                     {"latency_ns", p.latency_ns},
-                     {"hops", p.hops},
-                     {"bottleneck", p.bottleneck},
-                     {"said", p.said}});
-    if (p.healthy_GBps) paths.back()["healthy_GBps"] = *p.healthy_GBps;
-    if (!p.via.empty()) paths.back()["via"] = p.via;
-  }
-  for (const auto& m : e.moves) {
-    moves.push_back({{"rank", m.rank},
-                     {"lane", m.lane},
-                     {"step", m.step},
-                     {"text", m.text},
-                     {"said", m.said},
-                     {"chunk", m.chunk},
-                     {"to", m.to},
-                     {"keeps", m.keeps},
-                     {"begin_us", m.begin_us},
-                     {"end_us", m.end_us}});
-    if (e.follows)
-      moves.back()["held"] = runs(m.held);
-    else
-      moves.back()["holds"] = m.holds;
-  }
-  const auto or_null = [](const auto& value) { return value ? json(*value) : json(nullptr); };
-  const json wrong = e.wrong ? json{{"rank", e.wrong->rank},          {"lane", e.wrong->lane},
-                                    {"step", or_null(e.wrong->step)}, {"chunk", or_null(e.wrong->chunk)},
-                                    {"peer", or_null(e.wrong->peer)}, {"text", e.wrong->text}}
-                             : json(nullptr);
   return {{"schema", "weft.explorer/1"},
           {"words",
            {{"collective", e.words.collective},
@@ -135,39 +195,8 @@ nlohmann::json to_json(const Explorer& e) {
           {"high_us", e.high_us},
           {"healthy_us", or_null(e.healthy_us)},
           {"slowdown", or_null(e.slowdown)},
-          {"machine",
-           {{"name", e.machine},
-            {"svg", e.machine_svg},
-            {"said", e.machine_said},
-            {"map", map_of(e)},
-            {"steps", steps_of(e)},
-            {"devices", devices},
-            {"links", links},
-            {"paths", paths},
-            {"left_out", e.left_out}}},
-          {"schedule",
-           {{"collective", e.collective},
-            {"algorithm", e.algorithm},
-            {"protocol", e.protocol},
-            {"when", e.when},
-            {"source", e.source},
-            {"verdict", e.verdict},
-            {"played", e.played},
-            {"proved", e.proved},
-            {"wrong", wrong},
-            {"follows", or_null(e.follows)},
-            {"inputs", e.inputs},
-            {"starts", runs(e.starts)},
-            {"ends", runs(e.ends)},
-            {"begins_said", e.begins_said},
-            {"ended_said", e.ended_said},
-            {"ranks", e.ranks},
-            {"chunks", e.chunks},
-            {"bytes", e.bytes},
-            {"timed", e.timed},
-            {"total_us", e.total_us},
-            {"places", e.places},
-            {"moves", moves}}},
+          {"machine", machine_to_json(e)},
+          {"schedule", schedule_to_json(e)},
           {"curves", curves_to_json(e)}};
 }
 

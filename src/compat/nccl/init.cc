@@ -236,8 +236,9 @@ WEFT_NCCL_DEFINE(ncclResult_t, CommShrink,
                              excluded[i], comm->ranks);
   if (flags == NCCL_SHRINK_ABORT) comm->abort();
   const int left = comm->ranks - count;
-  return submit(make_from(*comm, made, [left](weft::Communicator& parent) -> weft::Result<weft::Communicator> {
-    WEFT_TRY(weft::Communicator smaller, parent.shrink());
+  const std::vector<weft::Rank> without(excluded, excluded + count);
+  return submit(make_from(*comm, made, [left, without](weft::Communicator& parent) -> weft::Result<weft::Communicator> {
+    WEFT_TRY(weft::Communicator smaller, parent.shrink(without));
     if (smaller.ranks() != left)
       return weft::failure(weft::Code::kMismatch, weft::Blame::kCommunicator,
                            "ncclCommShrink: {} ranks came, not the {} that are not left out", smaller.ranks(), left);

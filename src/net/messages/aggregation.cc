@@ -67,7 +67,8 @@ std::optional<Endpoint::Part> Endpoint::part_of_sum(Rank from, int strand) {
 // Whom the node waits for, if it has said so; until then, another rank of the group.
 Rank Endpoint::blocker_behind_node(const Operation& operation) {
   compare_calls(node_);
-  const Rank culprit = end_behind(node_, std::max<std::chrono::milliseconds>(timeout_ / 4, kLately));
+  const Rank culprit =
+      failures_.end_behind(node_, std::max<std::chrono::milliseconds>(timeout_ / 4, FailureDetector::kLately));
   if (culprit >= 0 && culprit != node_) return culprit;
   for (const auto* ends : {&operation.sources, &operation.destinations})
     for (const End& end : *ends)

@@ -29,7 +29,7 @@ Aggregator::~Aggregator() {
 }
 
 void Aggregator::run(const std::stop_token& stopped) {
-  for (auto moved_at = Clock::now(); !endpoint_.broken_by();) {
+  for (auto moved_at = Clock::now(); !endpoint_.failures().broken_by();) {
     const bool moved = endpoint_.pump_all();
     if (sum_all() || moved) {
       moved_at = Clock::now();
@@ -57,7 +57,7 @@ bool Aggregator::sum_all() {
 // The sum to which the next message of `from` belongs.
 bool Aggregator::sum(Rank from, int strand) {
   const auto part = endpoint_.part_of_sum(from, strand);
-  if (!part || endpoint_.broken_by()) return false;
+  if (!part || endpoint_.failures().broken_by()) return false;
   Operation operation{.bytes = part->bytes};
   for (Rank i = 0; i < part->sum.count; ++i) {
     const Rank member = part->sum.member(i);
@@ -65,7 +65,7 @@ bool Aggregator::sum(Rank from, int strand) {
     if (!other) missing_ = member;
     if (!other || other->sum != part->sum) return false;  // that one's next sum is another
     if (other->tag != part->tag || other->bytes != part->bytes) {
-      endpoint_.break_off(member, fabric::Cause::kDiffers);
+      endpoint_.failures().break_off(member, fabric::Cause::kDiffers);
       return false;
     }
     const End end{.kind = End::Kind::kMessage, .strand = static_cast<std::int16_t>(strand), .peer = member};
@@ -74,7 +74,7 @@ bool Aggregator::sum(Rank from, int strand) {
   }
   const fabric::Fold fold = fold_of_(part->sum.reduction);
   if (fold == nullptr) {
-    endpoint_.break_off(from);
+    endpoint_.failures().break_off(from);
     return false;
   }
   endpoint_.begin({.fold = fold, .everybody = false, .signature = part->tag});
@@ -93,11 +93,12 @@ bool Aggregator::holds_parts() {
 
 // Ranks learn whom they wait for, and of a death although they are not connected with the rank that died.
 void Aggregator::look_for_failures() {
-  endpoint_.say_awaited(missing_ < 0 ? std::vector<Rank>{} : std::vector{missing_}, Endpoint::kLately);
+  endpoint_.failures().say_awaited(missing_ < 0 ? std::vector<Rank>{} : std::vector{missing_},
+                                   FailureDetector::kLately);
   if (missing_ >= 0) endpoint_.compare_calls(missing_);
-  const bool left = missing_ >= 0 && !endpoint_.end_of(missing_).empty();
-  if (const Rank died = left ? missing_ : endpoint_.died(); died >= 0) endpoint_.break_off(died);
-  if (endpoint_.failure()) endpoint_.break_off(0);
+  const bool left = missing_ >= 0 && !endpoint_.failures().end_of(missing_).empty();
+  if (const Rank died = left ? missing_ : endpoint_.failures().died(); died >= 0) endpoint_.failures().break_off(died);
+  if (endpoint_.failures().failure()) endpoint_.failures().break_off(0);
 }
 
 }  // namespace weft::net::messages

@@ -1,4 +1,4 @@
-// Control messages between ranks: what they have taken, whom they wait for, that they leave, that the
+// Control messages between ranks: what they have taken and called, whom they wait for, that they leave, that the
 // communicator is broken.
 
 #include <algorithm>
@@ -31,16 +31,15 @@ bool Endpoint::arrived(Rank r, const Frame& f, const std::byte* at) {
   Peer& p = peer(r);
   Stream& s = p.streams[f.strand];
   s.peer_took(f.taken);
-  p.came += f.weight();
-  p.here = true;
+  failures_.frame_came(r, f.weight());
   stirred_ |= hub_->shared();  // perhaps on the thread of another communicator
   bool head = f.kind == FrameKind::kSignal;
   if (f.kind == FrameKind::kData)
     head = s.arrived(f, at);
   else
     handle_control(r, f);
-  if (p.farewell && p.came >= *p.farewell) {
-    ended(r, kHasLeft);
+  if (failures_.is_gone(r)) {
+    ended(r, FailureDetector::kHasLeft);
     hub_->left(own_, r);
   }
   return head;
@@ -53,20 +52,17 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
     case FrameKind::kSignal:
       return s.signal_came(f.number, f.tag);
     case FrameKind::kBye:
-      p.farewell = f.number;
-      return;
-    case FrameKind::kBroken: {
-      const bootstrap::Member::Broken found{rank_said(f.number),
-                                            f.offset & 0xff,
-                                            rank_said(f.offset >> 8),
-                                            {static_cast<std::uint32_t>(f.tag), f.total, f.chain}};
-      if (!hub_->shared()) return note_broken(found);
-      if (!received_) received_ = found;  // the communicator's own thread asks the other processes
-      return;
-    }
+      return failures_.farewell(r, f.number);
+    case FrameKind::kBroken:
+      return failures_.broken_came({rank_said(f.number),
+                                    f.offset & 0xff,
+                                    rank_said(f.offset >> 8),
+                                    {static_cast<std::uint32_t>(f.tag), f.total, f.chain}},
+                                   hub_->shared());
     case FrameKind::kQuery:
-      if (by_) return tell_broken(r, *by_);  // it may have opened this communicator after the notice
-      p.asks = true;
+      if (const auto& by = failures_.broken_by())
+        return tell_broken(r, *by);  // it may have opened this communicator after the notice
+      failures_.asked_by(r);
       if (differs(f)) {
         mismatched_ = r;
         describe_calls(r, calls_);
@@ -75,9 +71,7 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
       if (f.number > 0 && calls_ > f.number) control(r, FrameKind::kPast, 0, calls_, 0, 0, p.sent);
       return;
     case FrameKind::kAnswer:
-      p.answered = Clock::now();
-      p.waits_for = rank_said(f.offset);
-      p.suspects = rank_said(f.total);
+      failures_.answered(r, rank_said(f.offset), rank_said(f.total));
       if (differs(f)) mismatched_ = r;
       return;
     case FrameKind::kCall:
@@ -95,122 +89,20 @@ void Endpoint::handle_control(Rank r, const Frame& f) {
   }
 }
 
-// Which of two ranks that differ has deviated: the one that did not call what more than half of all ranks called. -1:
-// no call has such a majority. Asks the processes of the others.
-Rank Endpoint::deviant_of(const Broken& by) {
-  const auto& clash = by.clash;
-  if (clash.call == 0 || by.finder == rank_ || by.culprit == rank_ || !meeting_.member) return -1;
-  std::vector<Rank> others;
-  for (Rank r = 0; r < ranks(); ++r)
-    if (r != rank_ && r != by.finder && r != by.culprit && end_of(r).empty()) others.push_back(r);
-  std::vector<std::uint32_t> chains = meeting_.member->chains_at(clash.call, others, kAnswerTime);
-  chains.push_back(clash.finders);
-  chains.push_back(clash.culprits);
-  if (is_known(clash.call)) chains.push_back(chain_of(made(clash.call).signature));
-  const auto most = [&](std::uint32_t chain) {
-    return 2 * std::count(chains.begin(), chains.end(), chain) > static_cast<std::ptrdiff_t>(ranks());
-  };
-  if (most(clash.finders)) return by.culprit;
-  if (most(clash.culprits)) return by.finder;
-  return -1;
-}
-
-// A rank that aborts reports to the processes of the others what it says of itself, before it notifies their
-// connections. A third rank that has read the report may pass the abort on before the report is here: then the process
-// of the rank that aborted is asked.
-std::string Endpoint::by_words_of(const bootstrap::Member::Broken& found) const {
-  if (!found.words.empty() || !meeting_.member) return found.words;
-  auto known = meeting_.member->broken();
-  if (!known && found.cause == static_cast<std::uint32_t>(fabric::Cause::kAborted) && found.culprit != rank_)
-    known = meeting_.member->state_of(found.culprit, kAnswerTime).broken;
-  return known && known->culprit == found.culprit ? known->words : std::string();
-}
-
-// The rank that found it reports to the processes of all ranks; this one passes it on over its own connections only.
-void Endpoint::note_broken(const bootstrap::Member::Broken& found) {
-  using fabric::Cause;
-  if (found.culprit < 0 || found.culprit >= ranks() || failure_) return;
-  const bool known = found.cause <= static_cast<std::uint32_t>(Cause::kCircle);
-  const Rank finder = found.finder >= 0 && found.finder < ranks() ? found.finder : found.culprit;
-  const Broken by{found.culprit, known ? static_cast<Cause>(found.cause) : Cause::kFailed, finder, found.clash,
-                  by_words_of(found)};
-  if (by.cause == Cause::kCircle) {
-    fail(Code::kTimeout, Blame::kCommunicator, -1, fabric::broken_text(by.culprit, by.cause, rank_));
-  } else if (by.cause == Cause::kDiffers) {
-    const Rank deviant = deviant_of(by);
-    fail(Code::kMismatch, Blame::kCommunicator, deviant,
-         deviant < 0 ? fabric::differ_text(by.finder, by.culprit) : fabric::broken_text(deviant, by.cause, rank_));
-    if (deviant < 0) failure_->ranks = {by.finder, by.culprit};
-  } else {
-    fail(fabric::code(by.cause), Blame::kCommunicator, by.culprit,
-         by.culprit == rank_ ? fmt::format("the communicator is broken: rank {} says that this rank {}", by.finder,
-                                           fabric::word(by.cause))
-                             : fabric::broken_text(by.culprit, by.cause, rank_, by.words));
-  }
-  told_ = true;
-  break_off(by);
-}
-
-void Endpoint::listen_to_member() {
-  std::optional<bootstrap::Member::Broken> received;
-  {
-    const auto guard = hub_->guard();
-    if (failure_ || broken_) return;
-    received = std::exchange(received_, std::nullopt);
-  }
-  if (received) return note_broken(*received);
-  if (!meeting_.member) return;
-  if (const auto broken = meeting_.member->broken()) note_broken(*broken);
-}
-
-// A connection that ends does not say whether the process has: the process itself does, or nothing listens there.
-fabric::Cause Endpoint::fate_of(Rank r) {
-  using Fate = bootstrap::Member::Fate;
-  if (end_of(r) == kHasLeft) return fabric::Cause::kLeft;
-  if (!meeting_.member || r >= ranks()) return fabric::Cause::kDied;
-  const auto state = meeting_.member->state_of(r, kAnswerTime);
-  if (state.broken) note_broken(*state.broken);
-  if (state.fate == Fate::kSilent && meeting_.parent) return fate_in_parent(r);
-  return state.fate == Fate::kLeft ? fabric::Cause::kLeft : fabric::Cause::kDied;
-}
-
-bool Endpoint::has_left(Rank r) const { return end_of(r) == kHasLeft; }
-
-bool Endpoint::has_met(Rank r) const {
-  const auto guard = hub_->guard();
-  return peers_[static_cast<std::size_t>(r)] && is_attached(r);
-}
-
 void Endpoint::forget(Rank r, const Frame& frame) { stream(r, frame.strand).forget(frame); }
 
-void Endpoint::connected(Rank r) {
-  if (!has_left(r)) peer_end_[static_cast<std::size_t>(r)].clear();  // another attempt had failed
-  if (by_) tell_broken(r, *by_);
-}
-
 void Endpoint::damaged(Rank r, const std::string& what) {
-  fail(Code::kAborted, Blame::kCommunicator, r,
-       fmt::format("what came from rank {} ({}) is damaged: {}", r, describe(r), what));
-}
-
-void Endpoint::fail(Code code, Blame blame, Rank culprit, const std::string& message) {
-  const auto guard = hub_->guard();
-  if (failure_) return;
-  failure_ = Error{code, blame, message};
-  if (culprit >= 0) failure_->ranks = {culprit};
+  failures_.fail(Code::kAborted, Blame::kCommunicator, r,
+                 fmt::format("what came from rank {} ({}) is damaged: {}", r, describe(r), what));
 }
 
 void Endpoint::ended(Rank r, const std::string& reason) {
-  std::string& known = peer_end_[static_cast<std::size_t>(r)];
-  if (known.empty()) {
-    known = reason;
-    if (reason != kHasLeft) meeting_.log->info(LogPart::kFault, "rank {} ({}): {}", r, describe(r), reason);
-  }
-  if (r != node_ || reason == kHasLeft) return;
+  failures_.ended(r, reason);
+  if (r != node_ || reason == FailureDetector::kHasLeft) return;
   const Rank host = outward(r);
-  fail(Code::kPeerDied, Blame::kCommunicator, host,
-       fmt::format("rank {} ({}), which sums messages, has ended: {}", host, describe(host), reason));
-  break_off(host, fabric::Cause::kDied);
+  failures_.fail(Code::kPeerDied, Blame::kCommunicator, host,
+                 fmt::format("rank {} ({}), which sums messages, has ended: {}", host, describe(host), reason));
+  failures_.break_off(host, fabric::Cause::kDied);
 }
 
 std::string Endpoint::describe(Rank r) const { return hub_->record_of(in_hub(r)).text(); }
@@ -245,14 +137,9 @@ void Endpoint::give_back() {
   owed_.clear();
 }
 
-bool Endpoint::listens(Rank r) const {
-  const auto& p = peers_[static_cast<std::size_t>(r)];
-  return p && is_attached(r) && end(r).empty();
-}
-
 bool Endpoint::any_stays() const {
   const auto guard = hub_->guard();
-  return std::any_of(known_.begin(), known_.end(), [this](Rank r) { return listens(r); });
+  return std::any_of(known_.begin(), known_.end(), [this](Rank r) { return failures_.listens(r); });
 }
 
 // Calls that only some ranks make have no number, and are never compared.
@@ -262,8 +149,8 @@ bool Endpoint::differs(const Frame& f) const { return is_known(f.number) && f.ta
 
 void Endpoint::answer(Rank r, std::uint64_t number) {
   const std::uint64_t said = std::min(number, calls_);
-  control(r, FrameKind::kAnswer, 0, is_known(said) ? said : 0, static_cast<std::uint32_t>(awaited_ + 1),
-          static_cast<std::uint32_t>(suspicion_ + 1), is_known(said) ? made(said).signature : 0);
+  control(r, FrameKind::kAnswer, 0, is_known(said) ? said : 0, static_cast<std::uint32_t>(failures_.awaited() + 1),
+          static_cast<std::uint32_t>(failures_.suspicion() + 1), is_known(said) ? made(said).signature : 0);
 }
 
 // The calls up to this one, as far as they are known, the oldest first: the peer finds the first that differs from its
@@ -283,7 +170,7 @@ void Endpoint::describe_calls(Rank to, std::uint64_t until) {
 bool Endpoint::awaits_reason(Rank r) {
   const auto guard = hub_->guard();
   constexpr std::chrono::milliseconds kForReason{100};
-  if (!call_.everybody || r == node_ || r == rank_ || !listens(r) || broken_) return false;
+  if (!call_.everybody || r == node_ || r == rank_ || !failures_.listens(r) || failures_.is_broken()) return false;
   Peer& p = peer(r);
   if (mismatched_ == r && disagreement().number != 0) return false;
   const auto now = Clock::now();
@@ -325,56 +212,23 @@ void Endpoint::compare_calls(Rank r) {
   Peer& p = peer(r);
   const auto now = Clock::now();
   // All that the peer sent before it went on has come, and what this rank waits for is not there.
-  if (call_.everybody && p.past > calls_ && p.came >= p.past_weight) {
+  if (call_.everybody && p.past > calls_ && failures_.came(r) >= p.past_weight) {
     if (p.past_in != calls_) p.past_in = calls_, p.past_since = now;
     if (now - p.past_since >= kOvertakenFor) mismatched_ = r;
   }
   const auto pace =
       std::clamp<Clock::duration>(timeout_ / 20, std::chrono::milliseconds(20), std::chrono::milliseconds(500));
-  if (now - p.asked < pace || !listens(r) || broken_) return;
+  if (now - p.asked < pace || !failures_.listens(r) || failures_.is_broken()) return;
   p.asked = now;
   control(r, FrameKind::kQuery, 0, call_number());
 }
 
-// The rank at the end of the chain of waits, as far as those in it have said lately; -1: a circle.
-Rank Endpoint::end_behind(Rank awaited, std::chrono::milliseconds lately) const {
-  const auto& p = peers_[static_cast<std::size_t>(awaited)];
-  if (!p || Clock::now() - p->answered > lately || p->waits_for < 0 || p->waits_for >= ranks()) return awaited;
-  return p->suspects < ranks() && p->suspects != rank_ ? p->suspects : -1;
-}
+bool Endpoint::broken() const { return failures_.is_broken() || (meeting_.member && meeting_.member->is_broken()); }
 
-// A rank may wait for several, some of which wait for it: the chain that ends somewhere is the one that counts.
-Endpoint::Chain Endpoint::wait_chain(const std::vector<Rank>& awaited, std::chrono::milliseconds lately) const {
-  const auto guard = hub_->guard();
-  for (const Rank r : awaited)
-    if (const Rank end = end_behind(r, lately); end >= 0) return {r, end};
-  if (beside_ >= 0) return {beside_, beside_};
-  return {awaited.empty() ? -1 : awaited.front(), -1};
+std::optional<std::uint32_t> Endpoint::chain_at(std::uint64_t call) const {
+  if (!is_known(call)) return std::nullopt;
+  return chain_of(made(call).signature);
 }
-
-void Endpoint::say_awaited(const std::vector<Rank>& all, std::chrono::milliseconds lately) {
-  const auto guard = hub_->guard();
-  const auto [awaited, suspicion] = wait_chain(all, lately);
-  if (awaited == awaited_ && suspicion == suspicion_) return;
-  awaited_ = awaited;
-  suspicion_ = suspicion;
-  for (std::size_t i = 0; i < known_.size(); ++i) {
-    Peer& p = *peers_[static_cast<std::size_t>(known_[i])];
-    if (!p.asks || !listens(known_[i])) continue;
-    if (awaited < 0)
-      p.asks = false;
-    else
-      answer(known_[i], calls_);
-  }
-}
-
-Rank Endpoint::died() const {
-  for (Rank r = 0; r < ranks(); ++r)
-    if (!end_of(r).empty() && end_of(r) != kHasLeft) return r;
-  return -1;
-}
-
-bool Endpoint::broken() const { return broken_ || (meeting_.member && meeting_.member->is_broken()); }
 
 // In which call this rank and the peer differ first, for ranks that have made it, too.
 bootstrap::Member::Clash Endpoint::clash_with(Rank r) const {
@@ -388,63 +242,13 @@ bootstrap::Member::Clash Endpoint::clash_with(Rank r) const {
   return {static_cast<std::uint32_t>(number), theirs->chain, chain_of(made(number).signature)};
 }
 
-void Endpoint::break_off(Rank culprit, fabric::Cause cause) {
-  if (broken_) return;
-  Broken by{culprit, cause, outward(rank_), {}, {}};
-  if (cause == fabric::Cause::kDiffers) by.clash = clash_with(culprit);
-  if (cause == fabric::Cause::kAborted && culprit == rank_) {
-    const std::lock_guard guard(words_mutex_);
-    by.words = words_;
-  }
-  break_off(by);
-}
-
-void Endpoint::say_why(const std::string& words) {
-  const std::lock_guard guard(words_mutex_);
-  if (words_.empty()) words_ = words;
-}
-
-void Endpoint::break_off(const Broken& by) {
-  if (broken_) return;
-  if (!by.words.empty() && !told_ && meeting_.member) tell_processes(by, true);
-  {
-    const auto guard = hub_->guard();
-    for (std::size_t i = 0; i < known_.size(); ++i)
-      if (listens(known_[i])) tell_broken(known_[i], by);
-    broken_ = true;
-    by_ = by;
-    forget_targets();
-  }
-  if (meeting_.member) tell_processes(by, false);
-  const auto guard = hub_->guard();
-  hub_->carrier().drop_callers(own_);
-}
-
-// Also those without a connection, before this rank reports the error and perhaps exits; and those that still read what
-// this rank's caller may change from now on. `all`: whether or not they have a connection.
-void Endpoint::tell_processes(const Broken& by, bool all) {
-  std::vector<Rank> others;
-  {
-    const auto guard = hub_->guard();
-    for (Rank r = 0; r < ranks(); ++r)
-      if (r != rank_ && end(r).empty() &&
-          (all || hub_->carrier().reads_callers(in_hub(r), own_) || (!told_ && !listens(r))))
-        others.push_back(r);
-  }
-  if (told_ && others.empty()) return;
-  std::vector<Rank> silent;
-  if (by.cause == fabric::Cause::kTimedOut && std::erase(others, by.culprit) > 0) silent = {by.culprit};
-  meeting_.member->tell_broken({by.culprit, static_cast<std::uint32_t>(by.cause), by.finder, by.clash, by.words},
-                               others, silent);
-}
-
 void Endpoint::forget_targets() {
   for (const Rank r : known_)
     for (Stream& s : peer(r).streams) s.want({}, 0, nullptr);
   hub_->carrier().divert(own_);
 }
 
-void Endpoint::tell_broken(Rank r, const Broken& by) {
+void Endpoint::tell_broken(Rank r, const BrokenBy& by) {
   const auto finder = static_cast<std::uint32_t>(by.finder + 1);
   control(r, FrameKind::kBroken, 0, static_cast<std::uint64_t>(by.culprit) + 1,
           static_cast<std::uint32_t>(by.cause) | finder << 8, by.clash.culprits, by.clash.call, by.clash.finders);

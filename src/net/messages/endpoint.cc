@@ -33,7 +33,7 @@ Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting 
       node_(capabilities.aggregation ? ranks_ : -1),
       timeout_(timeout),
       peers_(meeting_.ranks.size() + (node_ >= 0 ? 1 : 0)),
-      peer_end_(peers_.size()) {
+      failures_(*this, meeting_, rank_, outward(rank_), peers_.size()) {
   WEFT_ASSERT(protocol::traits(protocol::Protocol::kSimple).slots == kSlots);
   places_.ranks.resize(std::max(peers_.size(), static_cast<std::size_t>(rank_) + 1));
   std::iota(places_.ranks.begin(), places_.ranks.end(), 0);
@@ -57,7 +57,7 @@ Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting 
       own_(offer_.number()),
       hub_(offer_.hub()),
       peers_(meeting_.ranks.size()),
-      peer_end_(peers_.size()) {
+      failures_(*this, meeting_, rank_, rank_, peers_.size()) {
   if (!meeting_.member) meeting_.member = bootstrap::join_members(meeting_, rank_);
   hub_->join(own_, places_, *this);
 }
@@ -65,7 +65,7 @@ Endpoint::Endpoint(const fabric::Capabilities& capabilities, bootstrap::Meeting 
 // Says goodbye, so that peers know it from a death.
 Endpoint::~Endpoint() {
   // Who is about to connect learns why the communicator is broken, not only that nobody is there any more.
-  for (const auto until = Clock::now() + kForGuests; broken_ && Clock::now() < until;) {
+  for (const auto until = Clock::now() + kForGuests; failures_.is_broken() && Clock::now() < until;) {
     {
       const auto guard = hub_->guard();
       hub_->progress_openings();
@@ -77,9 +77,9 @@ Endpoint::~Endpoint() {
     const auto guard = hub_->guard();
     forget_targets();
     for (const Rank r : known_)
-      if (!broken_ && listens(r)) control(r, FrameKind::kBye, 0, peer(r).sent);
+      if (!failures_.is_broken() && failures_.listens(r)) control(r, FrameKind::kBye, 0, peer(r).sent);
   }
-  const auto longest = std::min<Clock::duration>(timeout_, std::chrono::seconds(broken_ ? 1 : 5));
+  const auto longest = std::min<Clock::duration>(timeout_, std::chrono::seconds(failures_.is_broken() ? 1 : 5));
   // Their blocks may be written to for longer; until it is closed, frames come in.
   const auto kept = std::make_shared<std::vector<std::unique_ptr<Peer>>>();
   hub_->close(own_, longest, kept);
@@ -174,7 +174,7 @@ bool Endpoint::signalled(Rank r, Stream& s) {
 bool Endpoint::ready(int strand, const Operation& asked) {
   using Kind = Operation::Kind;
   const auto guard = hub_->guard();
-  if (broken_) return false;
+  if (failures_.is_broken()) return false;
   const Operation& operation = through_node(asked);
   awaited_bytes_ = operation.bytes;
   if (operation.kind == Kind::kSignal) return true;
@@ -342,7 +342,7 @@ Rank Endpoint::blocker(int strand, const Operation& asked) {
 }
 
 bool Endpoint::pump(Rank r) {
-  if (broken_ || r == rank_) return false;
+  if (failures_.is_broken() || r == rank_) return false;
   (void)peer(r);
   hub_->open(own_, r);
   const bool moved = hub_->pump(own_, r);
@@ -352,7 +352,7 @@ bool Endpoint::pump(Rank r) {
 
 bool Endpoint::pump_all() {
   const auto guard = hub_->guard();
-  return !broken_ && hub_->pump_all(own_);
+  return !failures_.is_broken() && hub_->pump_all(own_);
 }
 
 void Endpoint::sleep(std::chrono::milliseconds limit) {

@@ -26,9 +26,11 @@ class WaitPolicy {
     endpoint_.calm();
     if (looks_ != 0) restart();
   }
-  void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed) { endpoint_.break_off(culprit, cause); }
+  void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed) {
+    endpoint_.failures().break_off(culprit, cause);
+  }
   // What is wrong by now, whether or not this rank waits, as far as peers are known by a connection.
-  void say_why(const std::string& words) { endpoint_.say_why(words); }
+  void say_why(const std::string& words) { endpoint_.failures().say_why(words); }
   Status health();
   // How long what a peer said of its waiting holds.
   std::chrono::milliseconds lately() const;

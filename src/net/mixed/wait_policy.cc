@@ -22,7 +22,7 @@ void WaitPolicy::restart() {
 // The processes of all ranks learn it first, with what this rank says of itself: ranks that learn it from the segment
 // pass on less.
 void WaitPolicy::break_off(Rank culprit, fabric::Cause cause) {
-  sockets_.break_off(culprit, cause);
+  sockets_.failures().break_off(culprit, cause);
   near_.break_off(in_segment(culprit), cause);
 }
 
@@ -32,12 +32,13 @@ Status WaitPolicy::share(Status found) {
   if (found) return found;
   // A rank of another machine has said to this process, and not in the segment, why it aborted.
   if (found.error().code == Code::kAborted) {
-    sockets_.listen_to_member();
-    if (const auto& why = sockets_.failure(); why && why->code == Code::kAborted) found = tl::make_unexpected(*why);
+    sockets_.failures().listen_to_member();
+    if (const auto& why = sockets_.failures().failure(); why && why->code == Code::kAborted)
+      found = tl::make_unexpected(*why);
   }
   if (const auto near = near_.broken())
-    sockets_.break_off({near->culprit, near->cause, near->finder, {}});
-  else if (const auto& far = sockets_.broken_by())
+    sockets_.failures().break_off({near->culprit, near->cause, near->finder, {}});
+  else if (const auto& far = sockets_.failures().broken_by())
     near_.break_off(in_segment(far->culprit), far->cause, in_segment(far->finder));
   return found;
 }
@@ -59,12 +60,12 @@ Status WaitPolicy::look(const WaitingFor& waiting_for) {
   // A chain of waits may lead through both sides.
   const auto near = [&] {
     const auto far = only(false);
-    near_.waits_beside(far.empty() ? -1 : sockets_.wait_chain(far, far_.lately()).end);
+    near_.waits_beside(far.empty() ? -1 : sockets_.failures().wait_chain(far, far_.lately()).end);
     return only(true);
   };
   const auto far = [&] {
     const auto local = only(true);
-    sockets_.waits_beside(local.empty() ? -1 : near_.culprit_behind(local));
+    sockets_.failures().waits_beside(local.empty() ? -1 : near_.culprit_behind(local));
     return only(false);
   };
   WEFT_CHECK(share(near_.look(near)));

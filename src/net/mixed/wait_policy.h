@@ -25,7 +25,7 @@ class WaitPolicy {
   void break_off(Rank culprit, fabric::Cause cause = fabric::Cause::kFailed);
   void say_why(const std::string& words) {
     near_.say_why(words);
-    sockets_.say_why(words);
+    sockets_.failures().say_why(words);
   }
   Status health();
   std::chrono::milliseconds timeout() const { return limits_.timeout; }

@@ -97,8 +97,7 @@ void FlowFabric::fail(std::string message) {
   if (!failure_) failure_ = Error{Code::kUnsupported, Blame::kInput, std::move(message)};
 }
 
-void FlowFabric::push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version) {
-  const Event event{kind, 0, subject, version};
+void FlowFabric::push(Duration delay, const Event& event) {
   busy_ += event.keeps_going();
   events_waiting_.push(now_, delay, event);
 }
@@ -111,18 +110,18 @@ Duration FlowFabric::launch_time() const {
 void FlowFabric::launch() {
   now_ = {};
   if (options_.why) path_.emplace(actors_.size(), launch_time());
-  for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a) push(launch_time(), Event::kResume, a);
+  for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a) push(launch_time(), Event::Resume{a});
   const auto& flaps = options_.disturbances.flaps;
   for (std::size_t f = 0; f < flaps.size(); ++f)
-    push(flaps[f].period * (1 - flaps[f].down), Event::kFlap, static_cast<std::int32_t>(f), 1);
+    push(flaps[f].period * (1 - flaps[f].down), Event::Flap{static_cast<std::int32_t>(f), 1});
   const auto& changes = options_.disturbances.changes;
-  for (std::size_t c = 0; c < changes.size(); ++c) push(changes[c].at, Event::kChange, static_cast<std::int32_t>(c));
+  for (std::size_t c = 0; c < changes.size(); ++c) push(changes[c].at, Event::Change{static_cast<std::int32_t>(c)});
   for (std::size_t s = 0; s < streams_.size(); ++s)
-    push(streams_[s].pause(bursts_, now_), Event::kBackground, static_cast<std::int32_t>(s));
+    push(streams_[s].pause(bursts_, now_), Event::Background{static_cast<std::int32_t>(s)});
   const Computing& computing = options_.computing;
   kernels_.assign(index(std::min(computing.ranks, fold_.representatives())), Kernel(computing));
   for (Rank r = 0; r < static_cast<Rank>(kernels_.size()); ++r)
-    push(computing.alone, Event::kComputed, r, kernels_[index(r)].turn());
+    push(computing.alone, Event::Computed{r, kernels_[index(r)].turn()});
 }
 
 void FlowFabric::hold(Rank rank, int blocks) {
@@ -130,15 +129,7 @@ void FlowFabric::hold(Rank rank, int blocks) {
   Kernel& kernel = kernels_[index(rank)];
   kernel.hold(blocks * options_.computing.held_by_channel, now_);
   const std::uint32_t turn = kernel.turn();
-  if (kernel.runs()) push(kernel.left(), Event::kComputed, rank, turn);
-}
-
-// A link goes down, or comes back; either happens again a period later.
-void FlowFabric::flap(std::int32_t number, bool down) {
-  const Disturbances::Flap& flap = options_.disturbances.flaps[index(number)];
-  for (const MaxMin::Resource direction : {2 * flap.link, 2 * flap.link + 1})
-    carrier_->set_capacity(direction, rates_.capacity(direction) * (down ? kDownRate : 1 / kDownRate));
-  push(flap.period * (down ? flap.down : 1 - flap.down), Event::kFlap, number, down ? 0 : 1);
+  if (kernel.runs()) push(kernel.left(), Event::Computed{rank, turn});
 }
 
 CriticalPath::Walked FlowFabric::critical_path() const {
@@ -158,6 +149,13 @@ CriticalPath::Walked FlowFabric::critical_path() const {
   return path_->walk(now_, link_of, [&](std::int32_t actor) { return actor / options_.strands; });
 }
 
+bool FlowFabric::is_stale(const Event& event) const {
+  if (event.kind() == Event::Kind::kTimer) return !carrier_->due(event.timer());
+  if (event.kind() != Event::Kind::kComputed) return false;
+  const auto computed = event.as<Event::Computed>();
+  return !kernels_[index(computed.rank)].is_turn(computed.turn);
+}
+
 // Handles the next event; false when there is none left.
 bool FlowFabric::step() {
   // What happens at one time is settled once.
@@ -171,8 +169,7 @@ bool FlowFabric::step() {
   }
   const auto [time, order, event, key] = events_waiting_.pop();
   busy_ -= event.keeps_going();
-  if (event.kind == Event::kCarrier && !carrier_->due(reminder_of(event))) return true;
-  if (event.kind == Event::kComputed && !kernels_[index(event.subject)].is_turn(event.version)) return true;
+  if (is_stale(event)) return true;
   if (++events_ > options_.max_events) {
     failure_ =
         Error{Code::kNoResources, Blame::kOperation,
@@ -180,62 +177,64 @@ bool FlowFabric::step() {
     return false;
   }
   now_ = time;
-  switch (event.kind) {
-    case Event::kCarrier:
-      carrier_->handle(reminder_of(event));
-      break;
-    case Event::kLocalEnds:
-      ending_ = CriticalPath::Part::kCopy;
-      part_done(event.subject);
-      break;
-    case Event::kPosted:
-      if (posters_[index(event.subject)].is_turn(event.version)) posted(event.subject);
-      break;
-    case Event::kResume:
-      runnable_.push_back(event.subject);
-      break;
-    case Event::kMessageArrives:
-      ++connections_[index(event.subject)].arrived;
-      wake(connections_[index(event.subject)].receiver_waits, path_ ? path_->arrived(event.subject) : -1);
-      break;
-    case Event::kSignalArrives:
-      ++connections_[index(event.subject)].signals;
-      wake(connections_[index(event.subject)].signal_waits, static_cast<std::int32_t>(event.version));
-      break;
-    case Event::kSignalsArrive:
-      for (const std::int32_t c : signals_[index(event.subject)].connections) {
-        ++connections_[index(c)].signals;
-        wake(connections_[index(c)].signal_waits, signals_[index(event.subject)].step);
-      }
-      free_signals_.push_back(event.subject);
-      break;
-    case Event::kFlap:
-      flap(event.subject, event.version == 1);
-      break;
-    case Event::kChange: {
-      const Disturbances::Change& change = options_.disturbances.changes[index(event.subject)];
-      for (const MaxMin::Resource direction : {2 * change.link, 2 * change.link + 1})
-        carrier_->set_capacity(direction, rates_.capacity(direction) * change.factor);
-      break;
-    }
-    case Event::kComputed:
-      kernels_[index(event.subject)].end();
-      computed_ = now_;
-      break;
-    case Event::kBackground:
-      carrier_->start(streams_[index(event.subject)].load(kFirstStream + event.subject));
-      break;
-    case Event::kPartArrives:
-      part_arrives(event.subject, static_cast<Rank>(event.version));
-      break;
-    case Event::kSumArrives:
-      for (Aggregation::Member& m : aggregations_[index(event.subject)].members()) {
-        ++m.sums;
-        wake(m.receiver_waits, path_ ? last_part_[index(event.subject)] : -1, CriticalPath::Edge::kSum);
-      }
-      break;
-  }
+  event.visit([this](const auto& what) { happens(what); });
   return true;
+}
+
+inline void FlowFabric::happens(Event::LocalEnds ends) {
+  ending_ = CriticalPath::Part::kCopy;
+  part_done(ends.actor);
+}
+
+inline void FlowFabric::happens(Event::MessageArrives message) {
+  Connection& c = connections_[index(message.connection)];
+  ++c.arrived;
+  wake(c.receiver_waits, path_ ? path_->arrived(message.connection) : -1);
+}
+
+inline void FlowFabric::happens(Event::SignalArrives signal) {
+  Connection& c = connections_[index(signal.connection)];
+  ++c.signals;
+  wake(c.signal_waits, signal.step);
+}
+
+inline void FlowFabric::happens(Event::SignalsArrive signals) {
+  for (const std::int32_t c : signals_[index(signals.signals)].connections) {
+    ++connections_[index(c)].signals;
+    wake(connections_[index(c)].signal_waits, signals_[index(signals.signals)].step);
+  }
+  free_signals_.push_back(signals.signals);
+}
+
+inline void FlowFabric::happens(Event::SumArrives sum) {
+  for (Aggregation::Member& m : aggregations_[index(sum.aggregation)].members()) {
+    ++m.sums;
+    wake(m.receiver_waits, path_ ? last_part_[index(sum.aggregation)] : -1, CriticalPath::Edge::kSum);
+  }
+}
+
+// Either happens again a period later.
+inline void FlowFabric::happens(Event::Flap event) {
+  const Disturbances::Flap& flap = options_.disturbances.flaps[index(event.flap)];
+  const bool down = event.down == 1;
+  for (const MaxMin::Resource direction : {2 * flap.link, 2 * flap.link + 1})
+    carrier_->set_capacity(direction, rates_.capacity(direction) * (down ? kDownRate : 1 / kDownRate));
+  push(flap.period * (down ? flap.down : 1 - flap.down), Event::Flap{event.flap, down ? 0 : 1});
+}
+
+inline void FlowFabric::happens(Event::Change event) {
+  const Disturbances::Change& change = options_.disturbances.changes[index(event.change)];
+  for (const MaxMin::Resource direction : {2 * change.link, 2 * change.link + 1})
+    carrier_->set_capacity(direction, rates_.capacity(direction) * change.factor);
+}
+
+inline void FlowFabric::happens(Event::Background background) {
+  carrier_->start(streams_[index(background.stream)].load(kFirstStream + background.stream));
+}
+
+inline void FlowFabric::happens(Event::Computed computed) {
+  kernels_[index(computed.rank)].end();
+  computed_ = now_;
 }
 
 }  // namespace weft::sim

@@ -17,6 +17,7 @@
 #include "model/sim/flow/critical_path.h"
 #include "model/sim/flow/disturbances.h"
 #include "model/sim/flow/event_queue.h"
+#include "model/sim/flow/flow_event.h"
 #include "model/sim/flow/fold.h"
 #include "model/sim/flow/max_min.h"
 #include "model/sim/flow/pair_table.h"
@@ -99,7 +100,7 @@ class FlowFabric : private Carrier::SimulationHost {
   Duration launch_time() const;
   // Inside run: resumes a strand once more after a time in which it is busy with something of its own.
   void resume_after(Rank rank, int strand, Duration delay) {
-    push(delay, Event::kResume, rank * options_.strands + strand);
+    push(delay, Event::Resume{rank * options_.strands + strand});
   }
   // Adds `blocks` to those that a call's kernel holds on a rank; a negative number takes them away.
   void hold(Rank rank, int blocks);
@@ -169,31 +170,7 @@ class FlowFabric : private Carrier::SimulationHost {
     std::array<Known, 4> known;
     std::unique_ptr<Several> several[2];  // signalled at once, and waited for, last; most strands have none
   };
-  struct Event {
-    enum Kind : std::uint8_t {
-      kCarrier,
-      kLocalEnds,
-      kPosted,
-      kMessageArrives,
-      kSignalArrives,
-      kSignalsArrive,  // several at once
-      kPartArrives,    // of a message that a switch sums
-      kSumArrives,
-      kResume,
-      kFlap,        // of a link that goes down or comes back
-      kChange,      // of a link's rate, for good
-      kBackground,  // a stream's next load starts
-      kComputed     // a rank's kernel ends
-    };
-    Kind kind;
-    std::uint8_t reminder;  // the carrier's kind
-    std::int32_t subject;   // the carrier's; actor, rank, poster, connection, aggregation, flapping link, stream
-    std::uint32_t version;  // the carrier's; of a poster or a rank's computing; the rank whose part arrives; 1: the
-                            // link goes down
-
-    // Does a simulation that waits for nothing else go on? (Loads that are under way count themselves.)
-    bool keeps_going() const { return kind != kCarrier && kind != kFlap && kind != kChange && kind != kBackground; }
-  };
+  using Event = FlowEvent;
 
   // Packets, flapping links and timelines name links by their numbers.
   bool links_have_numbers() const {
@@ -208,21 +185,31 @@ class FlowFabric : private Carrier::SimulationHost {
   void occupy(Rank rank, Proxy proxy, std::int32_t with, double seconds);
   void serve(std::int32_t poster, std::int32_t actor, double seconds);
   void await_poster(std::int32_t poster);
-  void posted(std::int32_t poster);
   void sent(std::int32_t connection);
   Several& several(std::int32_t actor, const protocol::Operation& operation);
   bool signalled_by_all(std::int32_t actor, Several& several);
   void signal(std::int32_t actor, const protocol::Operation& operation);
-  void push(Duration delay, Event::Kind kind, std::int32_t subject, std::uint32_t version = 0);
+  void push(Duration delay, const Event& event);
   Duration time() const override { return now_; }
-  void remind(Duration delay, const Carrier::Timer& r) override {
-    events_waiting_.push(now_, delay, Event{Event::kCarrier, r.kind, r.subject, r.detail});
+  void remind(Duration delay, const Carrier::Timer& timer) override { events_waiting_.push(now_, delay, timer); }
+  void remind_anew(Duration delay, const Carrier::Timer& timer) override {
+    events_waiting_.push(now_, delay, timer, timer.subject);
   }
-  void remind_anew(Duration delay, const Carrier::Timer& r) override {
-    events_waiting_.push(now_, delay, Event{Event::kCarrier, r.kind, r.subject, r.detail}, r.subject);
-  }
-  static Carrier::Timer reminder_of(const Event& event) { return {event.reminder, event.subject, event.version}; }
-  void flap(std::int32_t number, bool down);
+  void happens(const Event::Timer& timer) { carrier_->handle(timer); }
+  void happens(Event::LocalEnds ends);
+  void happens(Event::Posted posted);
+  void happens(Event::MessageArrives message);
+  void happens(Event::SignalArrives signal);
+  void happens(Event::SignalsArrive signals);
+  void happens(Event::PartArrives part);
+  void happens(Event::SumArrives sum);
+  void happens(Event::Resume resume) { runnable_.push_back(resume.actor); }
+  void happens(Event::Flap flap);
+  void happens(Event::Change change);
+  void happens(Event::Background background);
+  void happens(Event::Computed computed);
+  // Is it superseded by a later one?
+  bool is_stale(const Event& event) const;
   void carry(std::int32_t load, MaxMin::Way way, double bytes, double cap, double raw_per_wire);
   std::uint8_t service_of(std::int32_t load) const;
   double start_way(std::int32_t actor, SwitchWay& way, Bytes bytes, double slowness);
@@ -247,12 +234,15 @@ class FlowFabric : private Carrier::SimulationHost {
   Aggregation::Member& member(Rank rank, const protocol::End& end) {
     return aggregations_[static_cast<std::size_t>(aggregation_index(rank, end))].member(rank);
   }
-  void part_arrives(std::int32_t aggregation, Rank rank);
   std::deque<std::vector<std::byte>>& messages(Rank from, Rank to, int strand) {
     return messages_[connection_index(from, to, strand)];
   }
   bool ready(Rank rank, int strand, const protocol::Operation& operation);
+  class Posting;  // of a move
   fabric::Posted post(Rank rank, int strand, const protocol::Operation& operation);
+  fabric::Posted post_signal(Rank rank, int strand, const protocol::Operation& operation);
+  fabric::Posted post_wait(Rank rank, int strand, const protocol::Operation& operation);
+  Actor& begin(std::int32_t actor, const protocol::Operation& operation);
   std::vector<std::vector<std::byte>> move_data(Rank rank, const protocol::Operation& operation);
   std::byte* memory_of(Rank rank, protocol::Memory memory);
 

@@ -50,139 +50,187 @@ bool FlowFabric::ready(Rank rank, int strand, const Operation& operation) {
   return true;
 }
 
-fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operation) {
-  ++operations_;
+FlowFabric::Actor& FlowFabric::begin(std::int32_t number, const Operation& operation) {
+  Actor& actor = actors_[index(number)];
+  actor.operation = &operation;
+  actor.delayed = false;
+  actor.since = now_;
+  if (path_) path_->begin(number, now_, slowness_.empty() ? 1 : slowness_[index(number / options_.strands)]);
+  actor.outstanding = 1;  // the posting itself, so that nothing ends before everything has started
+  return actor;
+}
+
+fabric::Posted FlowFabric::post_signal(Rank rank, int strand, const Operation& operation) {
   const std::int32_t self = rank * options_.strands + strand;
-  const auto begin = [&]() -> Actor& {
-    Actor& actor = actors_[index(self)];
-    actor.operation = &operation;
-    actor.delayed = false;
-    actor.since = now_;
-    if (path_) path_->begin(self, now_, slowness_.empty() ? 1 : slowness_[index(rank)]);
-    actor.outstanding = 1;  // this call itself, so that nothing ends before everything has started
-    return actor;
-  };
-  if (operation.kind == Operation::Kind::kSignal) {
-    Duration overhead;
-    if (operation.destinations.empty())
-      overhead = connect(self, operation.peer, strand, Way::kOut).overhead;
-    else
-      for (const std::int32_t c : several(self, operation).connections) overhead += connections_[index(c)].overhead;
-    if (overhead == Duration()) {
-      if (path_) path_->begin(self, now_, 1);
-      signal(self, operation);
-      return fabric::Posted::kDone;
-    }
-    begin();
-    occupy(rank, Proxy::kPosts, self, overhead.s());  // it is posted as messages are
-    return fabric::Posted::kPending;
-  }
-  if (operation.kind == Operation::Kind::kWait) {
+  Duration overhead;
+  if (operation.destinations.empty())
+    overhead = connect(self, operation.peer, strand, Way::kOut).overhead;
+  else
+    for (const std::int32_t c : several(self, operation).connections) overhead += connections_[index(c)].overhead;
+  if (overhead == Duration()) {
     if (path_) path_->begin(self, now_, 1);
-    if (!operation.destinations.empty()) {
-      Several& all = several(self, operation);
-      for (const std::int32_t c : all.connections) --connections_[index(c)].signals;
-      all.left = all.connections.size();
-      return fabric::Posted::kDone;
-    }
-    --connect(self, operation.peer, strand, Way::kIn).signals;
+    signal(self, operation);
     return fabric::Posted::kDone;
   }
-  std::vector<std::vector<std::byte>> parts;
-  if (options_.moves_data) parts = move_data(rank, operation);
-  Actor& actor = begin();
-  const double bytes = static_cast<double>(operation.bytes);
-  const double wire = static_cast<double>(protocol::wire_bytes(protocol_, operation.bytes));
-  const bool gpu = options_.costs.gpu();
-  const MaxMin::Way own = places_[index(rank)].memory_way;
-  const double core = own < 0 ? 0 : rates_.capacity(rates_.path(own)[0].resource);
-  double local = 0, flow_seconds = 0, posting = 0;
-  struct {
-    double within = 0, across = 0;
-  } sending;  // seconds in which the channel's thread block sends within the node, and its connections across the
-              // network
-  // LL's rates are NCCL's for all that a channel's block does; those of the others stay those of connections.
-  const bool of_channel = protocol_ == protocol::Protocol::kLL;
-  double through_host = 0;  // seconds of the node's host
-  const double slowness = slowness_.empty() ? 1 : slowness_[index(rank)];
-  // Through a switch that sums: its own flow up; a sum that has come lies in this rank's memory.
-  const auto account_aggregation = [&](const End& end, bool source) {
-    Aggregation& a = aggregations_[index(aggregation_index(rank, end))];
-    Aggregation::Member& m = a.member(rank);
-    if (source) {
-      --m.sums;
-      if (!options_.moves_data) a.take(m);
-      local += wire;
-      return;
+  begin(self, operation);
+  occupy(rank, Proxy::kPosts, self, overhead.s());  // it is posted as messages are
+  return fabric::Posted::kPending;
+}
+
+fabric::Posted FlowFabric::post_wait(Rank rank, int strand, const Operation& operation) {
+  const std::int32_t self = rank * options_.strands + strand;
+  if (path_) path_->begin(self, now_, 1);
+  if (!operation.destinations.empty()) {
+    Several& all = several(self, operation);
+    for (const std::int32_t c : all.connections) --connections_[index(c)].signals;
+    all.left = all.connections.size();
+    return fabric::Posted::kDone;
+  }
+  --connect(self, operation.peer, strand, Way::kIn).signals;
+  return fabric::Posted::kDone;
+}
+
+// A move that is posted: its parts set out one after the other, and it occupies what they all need.
+class FlowFabric::Posting {
+ public:
+  Posting(FlowFabric& fabric, Rank rank, int strand, const Operation& operation)
+      : fabric_(fabric),
+        rank_(rank),
+        strand_(strand),
+        self_(rank * fabric.options_.strands + strand),
+        operation_(operation),
+        gpu_(fabric.options_.costs.gpu()),
+        of_channel_(fabric.protocol_ == protocol::Protocol::kLL),
+        memory_way_(fabric.places_[index(rank)].memory_way),
+        core_(memory_way_ < 0 ? 0 : fabric.rates_.capacity(fabric.rates_.path(memory_way_)[0].resource)),
+        slowness_(fabric.slowness_.empty() ? 1 : fabric.slowness_[index(rank)]),
+        wire_(static_cast<double>(protocol::wire_bytes(fabric.protocol_, operation.bytes))) {}
+
+  void run() {
+    if (fabric_.options_.moves_data) parts_ = fabric_.move_data(rank_, operation_);
+    Actor& actor = fabric_.begin(self_, operation_);
+    for (const End& end : operation_.sources) account(end, true);
+    for (const End& end : operation_.destinations) account(end, false);
+    if (gpu_)
+      occupy_device(actor);
+    else if (memory_way_ >= 0)
+      occupy_core();
+    if (--actor.outstanding == 0) {
+      actor.outstanding = 1;
+      fabric_.push({}, Event::LocalEnds{self_});
     }
-    ++m.in_flight;
-    a.send(m, operation.bytes, parts.empty() ? nullptr : &parts.front());
-    posting += m.up.overhead.s();
-    flow_seconds = std::max(flow_seconds, start_way(self, m.up, operation.bytes, slowness));
-  };
-  const auto account = [&](const End& end, bool source) {
+  }
+
+ private:
+  void account(const End& end, bool source) {
     if (end.kind == End::Kind::kAggregation) return account_aggregation(end, source);
     if (end.kind == End::Kind::kMulticast) {
-      SwitchWay& way = way_through(rank, end, !source);
-      flow_seconds = std::max(flow_seconds, start_way(self, way, operation.bytes, slowness));
+      SwitchWay& way = fabric_.way_through(rank_, end, !source);
+      flow_seconds_ = std::max(flow_seconds_, fabric_.start_way(self_, way, operation_.bytes, slowness_));
       return;
     }
     if (end.kind == End::Kind::kMessage) {
-      Connection& c = connect(self, end.peer, end.strand, source ? Way::kIn : Way::kOut);
+      Connection& c = fabric_.connect(self_, end.peer, end.strand, source ? Way::kIn : Way::kOut);
       if (end.offset == 0) source ? --c.arrived : ++c.in_flight;
       // A CPU packs and unpacks lines more slowly than it copies.
-      if (!gpu) local += wire * (core > c.cap ? core / c.cap - 1 : 0);
+      if (!gpu_) local_ += wire_ * (core_ > c.cap ? core_ / c.cap - 1 : 0);
     }
-    if (!gpu || end.kind == End::Kind::kLocal || (source && end.kind == End::Kind::kMessage)) {
-      local +=
-          source && end.kind == End::Kind::kMessage ? wire : bytes;  // a received message lies in this rank's memory
+    // A received message lies in this rank's memory.
+    const bool received = source && end.kind == End::Kind::kMessage;
+    if (!gpu_ || end.kind == End::Kind::kLocal || received)
+      local_ += received ? wire_ : static_cast<double>(operation_.bytes);
+    else
+      account_links(end, source);
+  }
+
+  // Through a switch that sums: its own flow up; a sum that has come lies in this rank's memory.
+  void account_aggregation(const End& end, bool source) {
+    Aggregation& a = fabric_.aggregations_[index(fabric_.aggregation_index(rank_, end))];
+    Aggregation::Member& m = a.member(rank_);
+    if (source) {
+      --m.sums;
+      if (!fabric_.options_.moves_data) a.take(m);
+      local_ += wire_;
       return;
     }
-    const std::int32_t number =
-        source ? connection_of(self, end.peer, strand, Way::kIn) : connection_of(self, end.peer, end.strand, Way::kOut);
-    Connection& c = connections_[index(number)];
+    ++m.in_flight;
+    a.send(m, operation_.bytes, parts_.empty() ? nullptr : &parts_.front());
+    posting_ += m.up.overhead.s();
+    flow_seconds_ = std::max(flow_seconds_, fabric_.start_way(self_, m.up, operation_.bytes, slowness_));
+  }
+
+  // Bytes that leave a GPU, or that it loads from a peer, cross links.
+  void account_links(const End& end, bool source) {
+    const std::int32_t number = source ? fabric_.connection_of(self_, end.peer, strand_, Way::kIn)
+                                       : fabric_.connection_of(self_, end.peer, end.strand, Way::kOut);
+    Connection& c = fabric_.connections_[index(number)];
     if (end.kind == End::Kind::kMessage && c.cost != nullptr) {
-      if (of_channel) (c.crosses ? sending.across : sending.within) += wire / c.cost->channel.value();
-      if (const double most = protocol::HopCosts::node(*c.cost, topology_.nodes()).value(); most > 0)
-        through_host += wire / most;
+      if (of_channel_) (c.crosses ? sending_.across : sending_.within) += wire_ / c.cost->channel.value();
+      if (const double most = protocol::HopCosts::node(*c.cost, fabric_.topology_.nodes()).value(); most > 0)
+        through_host_ += wire_ / most;
     }
     if (end.last && c.overhead > Duration()) {
-      posting += c.overhead.s();
-      if (end.kind == End::Kind::kMessage) occupy(end.peer, Proxy::kTakes, number, c.overhead.s());
+      posting_ += c.overhead.s();
+      if (end.kind == End::Kind::kMessage) fabric_.occupy(end.peer, Proxy::kTakes, number, c.overhead.s());
     }
-    c.carried += wire * c.raw_per_wire;
-    carry(self, c.way, wire * c.raw_per_wire, c.cap / slowness, c.raw_per_wire);
-    flow_seconds = std::max(flow_seconds, wire * c.raw_per_wire / c.cap * slowness);
-  };
-  for (const End& end : operation.sources) account(end, true);
-  for (const End& end : operation.destinations) account(end, false);
-  if (gpu && posting > 0) {
-    ++actor.outstanding;
-    occupy(rank, Proxy::kPosts, self, posting);
+    const double raw = wire_ * c.raw_per_wire;
+    c.carried += raw;
+    fabric_.carry(self_, c.way, raw, c.cap / slowness_, c.raw_per_wire);
+    flow_seconds_ = std::max(flow_seconds_, raw / c.cap * slowness_);
   }
-  if (gpu) {
-    if (through_host > 0)
-      serve(first_host_ + hosts_[index(rank)].number, self, through_host * hosts_[index(rank)].images);
+
+  void occupy_device(Actor& actor) {
+    if (posting_ > 0) {
+      ++actor.outstanding;
+      fabric_.occupy(rank_, Proxy::kPosts, self_, posting_);
+    }
+    const Host& host = fabric_.hosts_[index(rank_)];
+    if (through_host_ > 0) fabric_.serve(fabric_.first_host_ + host.number, self_, through_host_ * host.images);
     // Copying and sending to several peers only matter where they take longer than the slowest flow takes at the least,
     // or where the channel has other strands.
-    const double block = slowness * std::max(local / options_.costs.local_channel().value(), sending.within),
-                 seconds = std::max(block, slowness * sending.across);
-    if (options_.lanes > 1 && of_channel) {
-      const std::int32_t channel = first_block_ + 2 * (self / options_.lanes);
-      if (block > 0) serve(channel, self, block);
-      if (sending.across > 0) serve(channel + 1, self, slowness * sending.across);
-    } else if (seconds > flow_seconds) {
+    const FlowOptions& options = fabric_.options_;
+    const double block = slowness_ * std::max(local_ / options.costs.local_channel().value(), sending_.within),
+                 seconds = std::max(block, slowness_ * sending_.across);
+    if (options.lanes > 1 && of_channel_) {
+      const std::int32_t channel = fabric_.first_block_ + 2 * (self_ / options.lanes);
+      if (block > 0) fabric_.serve(channel, self_, block);
+      if (sending_.across > 0) fabric_.serve(channel + 1, self_, slowness_ * sending_.across);
+    } else if (seconds > flow_seconds_) {
       ++actor.outstanding;
-      push(Duration::seconds(seconds), Event::kLocalEnds, self);
+      fabric_.push(Duration::seconds(seconds), Event::LocalEnds{self_});
     }
-  } else if (own >= 0) {
-    places_[index(rank)].memory_carried += local;
-    carry(self, own, local, core / slowness, 1);
   }
-  if (--actor.outstanding == 0) {
-    actor.outstanding = 1;
-    push({}, Event::kLocalEnds, self);
+
+  void occupy_core() {
+    fabric_.places_[index(rank_)].memory_carried += local_;
+    fabric_.carry(self_, memory_way_, local_, core_ / slowness_, 1);
   }
+
+  FlowFabric& fabric_;
+  const Rank rank_;
+  const int strand_;
+  const std::int32_t self_;
+  const Operation& operation_;
+  const bool gpu_;
+  // LL's rates are NCCL's for all that a channel's block does; those of the others stay those of connections.
+  const bool of_channel_;
+  const MaxMin::Way memory_way_;
+  const double core_, slowness_, wire_;
+  std::vector<std::vector<std::byte>> parts_;
+  double local_ = 0;                       // bytes
+  double flow_seconds_ = 0, posting_ = 0;  // of the slowest flow; of the proxy
+  struct {
+    double within = 0, across = 0;
+  } sending_;  // seconds in which the channel's thread block sends within the node, and its connections across the
+               // network
+  double through_host_ = 0;  // seconds of the node's host
+};
+
+fabric::Posted FlowFabric::post(Rank rank, int strand, const Operation& operation) {
+  ++operations_;
+  if (operation.kind == Operation::Kind::kSignal) return post_signal(rank, strand, operation);
+  if (operation.kind == Operation::Kind::kWait) return post_wait(rank, strand, operation);
+  Posting(*this, rank, strand, operation).run();
   return fabric::Posted::kPending;
 }
 

@@ -27,11 +27,12 @@ void FlowFabric::serve(std::int32_t poster, std::int32_t actor, double seconds) 
 
 void FlowFabric::await_poster(std::int32_t number) {
   Poster& poster = posters_[index(number)];
-  if (!poster.idle()) push(poster.next(now_), Event::kPosted, number, poster.turn());
+  if (!poster.idle()) push(poster.next(now_), Event::Posted{number, poster.turn()});
 }
 
-// A poster is done with some.
-void FlowFabric::posted(std::int32_t number) {
+void FlowFabric::happens(Event::Posted event) {
+  const std::int32_t number = event.poster;
+  if (!posters_[index(number)].is_turn(event.turn)) return;
   const bool takes = number < first_host_ && number % 2 == static_cast<std::int32_t>(Proxy::kTakes);
   using Part = CriticalPath::Part;
   for (const std::int32_t done : posters_[index(number)].take(now_)) {
@@ -39,7 +40,7 @@ void FlowFabric::posted(std::int32_t number) {
     if (!takes)
       part_done(done);
     else if (Connection& c = connections_[index(done)]; c.taken++ < 0)
-      push(c.latency, Event::kMessageArrives, done);
+      push(c.latency, Event::MessageArrives{done});
   }
   await_poster(number);
 }
@@ -47,7 +48,7 @@ void FlowFabric::posted(std::int32_t number) {
 // A message is on its way: it arrives when its receiver has had time for it, too.
 void FlowFabric::sent(std::int32_t connection) {
   Connection& c = connections_[index(connection)];
-  if (c.overhead == Duration() || c.taken-- > 0) push(c.latency, Event::kMessageArrives, connection);
+  if (c.overhead == Duration() || c.taken-- > 0) push(c.latency, Event::MessageArrives{connection});
 }
 
 void FlowFabric::wake(std::int32_t& actor, std::int32_t step, CriticalPath::Edge edge) {
@@ -57,9 +58,9 @@ void FlowFabric::wake(std::int32_t& actor, std::int32_t step, CriticalPath::Edge
 }
 
 // The switch has a part of one more member; when it has everybody's, the sum sets out.
-void FlowFabric::part_arrives(std::int32_t aggregation, Rank rank) {
-  Aggregation& a = aggregations_[index(aggregation)];
-  if (const auto bytes = a.arrive(a.member(rank))) start_way(-1 - aggregation, a.down, *bytes, 1);
+void FlowFabric::happens(Event::PartArrives part) {
+  Aggregation& a = aggregations_[index(part.aggregation)];
+  if (const auto bytes = a.arrive(a.member(part.rank))) start_way(-1 - part.aggregation, a.down, *bytes, 1);
 }
 
 // Returns how long it takes at the least.
@@ -93,13 +94,13 @@ std::uint8_t FlowFabric::service_of(std::int32_t load) const {
 void FlowFabric::through(std::int32_t load) {
   if (load < kFirstStream + kMostStreams) {
     const std::int32_t stream = load - kFirstStream;
-    return push(streams_[index(stream)].pause(bursts_, now_), Event::kBackground, stream);
+    return push(streams_[index(stream)].pause(bursts_, now_), Event::Background{stream});
   }
   --busy_;
   ending_ = CriticalPath::Part::kTransfer;
   if (load >= 0) return part_done(load);
   const std::int32_t aggregation = -1 - load;
-  push(aggregations_[index(aggregation)].down.latency, Event::kSumArrives, aggregation);
+  push(aggregations_[index(aggregation)].down.latency, Event::SumArrives{aggregation});
 }
 
 // One part of an actor's operation is over; after the last one the operation is.
@@ -109,7 +110,7 @@ void FlowFabric::part_done(std::int32_t a) {
   if (delays_.any() && !std::exchange(actor.delayed, true)) {
     actor.outstanding = 1;
     if (path_) path_->delayed(a, now_);
-    return push(delays_.next(), Event::kLocalEnds, a);
+    return push(delays_.next(), Event::LocalEnds{a});
   }
   const Operation& operation = *actor.operation;
   const Rank rank = a / options_.strands;
@@ -128,8 +129,7 @@ void FlowFabric::part_done(std::int32_t a) {
         last_part_.resize(std::max(last_part_.size(), index(aggregation) + 1), -1);
         last_part_[index(aggregation)] = path_->step_of(a);
       }
-      push(member(rank, end).up.latency, Event::kPartArrives, aggregation_index(rank, end),
-           static_cast<std::uint32_t>(rank));
+      push(member(rank, end).up.latency, Event::PartArrives{aggregation, rank});
     } else if (end.kind == End::Kind::kMulticast) {
       fence = std::max(fence, way_through(rank, end, true).fence);
     }
@@ -150,7 +150,7 @@ void FlowFabric::part_done(std::int32_t a) {
   actor.operation = nullptr;
   if (path_) path_->end(a, now_, ending_, fence);
   if (fence > Duration())
-    push(fence, Event::kResume, a);
+    push(fence, Event::Resume{a});
   else
     runnable_.push_back(a);
 }

@@ -43,7 +43,7 @@ void FlowFabric::signal(std::int32_t actor, const Operation& operation) {
   if (operation.destinations.empty()) {
     const std::int32_t c = connection_of(actor, operation.peer, actor % options_.strands, Way::kOut);
     const std::int32_t step = path_ ? path_->step_of(actor) : -1;
-    return push(connections_[index(c)].latency, Event::kSignalArrives, c, static_cast<std::uint32_t>(step));
+    return push(connections_[index(c)].latency, Event::SignalArrives{c, step});
   }
   const std::vector<std::int32_t>& all = several(actor, operation).connections;
   for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
@@ -58,7 +58,7 @@ void FlowFabric::signal(std::int32_t actor, const Operation& operation) {
     signals_[index(number)].connections.assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
                                                all.begin() + static_cast<std::ptrdiff_t>(end));
     if (path_) signals_[index(number)].step = path_->step_of(actor);
-    push(latency, Event::kSignalsArrive, number);
+    push(latency, Event::SignalsArrive{number});
   }
 }
 

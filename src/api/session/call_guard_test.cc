@@ -1,25 +1,26 @@
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <thread>
 
-#include "api/session/session.h"
+#include "api/session/call_guard.h"
 
 namespace weft::session {
 namespace {
 
 TEST(Turn, IsNeverTakenWhileAnotherThreadVisits) {
-  Session session(nullptr, 1, {});
+  CallGuard guard;
   constexpr int kTurns = 200000, kVisits = 2000;
   int entered = 0;  // not atomic: only one thread is inside
   const auto visits = [&] {
     for (int i = 0; i < kVisits; ++i) {
-      const Session::Visit visit(session);
+      const CallGuard::Visit visit(guard);
       ++entered;
     }
   };
   std::thread one(visits), other(visits);
   for (int i = 0; i < kTurns; ++i) {
-    const Session::Turn turn(session);
+    const CallGuard::Turn turn(guard);
     ++entered;
   }
   one.join();
@@ -28,11 +29,11 @@ TEST(Turn, IsNeverTakenWhileAnotherThreadVisits) {
 }
 
 TEST(Turn, WaitsForAVisitAndIsWaitedFor) {
-  Session session(nullptr, 1, {});
+  CallGuard guard;
   std::atomic<bool> visited = false, left = false;
-  std::optional<Session::Turn> turn(session);
+  std::optional<CallGuard::Turn> turn(guard);
   std::thread visitor([&] {
-    const Session::Visit visit(session);
+    const CallGuard::Visit visit(guard);
     EXPECT_TRUE(left);
     visited = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -43,7 +44,7 @@ TEST(Turn, WaitsForAVisitAndIsWaitedFor) {
   left = true;
   turn.reset();
   visitor.join();
-  const Session::Turn next(session);
+  const CallGuard::Turn next(guard);
   EXPECT_FALSE(visited);
 }
 
