@@ -91,8 +91,8 @@ Result<Operand> operand(const xla::Buffers& buffers) {
     if (buffer.type == xla::Type::kToken) continue;
     const auto elements = elements_of(buffer.type);
     if (!elements)
-      return tl::make_unexpected(invalid("XLA's type " + std::to_string(static_cast<int>(buffer.type)) +
-                                         " cannot be communicated"));
+      return tl::make_unexpected(
+          invalid("XLA's type " + std::to_string(static_cast<int>(buffer.type)) + " cannot be communicated"));
     std::size_t count = elements->parts;
     for (std::int64_t d = 0; d < buffer.rank; ++d) count *= static_cast<std::size_t>(buffer.dimensions[d]);
     return Operand{buffer.data, count, elements->type};
@@ -124,7 +124,8 @@ Status message(Communicator& c, const Words& words, const Operand& in, const Ope
   if (received->count == out.count) return {};
   return tl::make_unexpected(Error{Code::kMismatch, Blame::kOperation,
                                    "receive: rank " + std::to_string(received->source) + " sent " +
-                                       std::to_string(received->count) + " elements, not " + std::to_string(out.count)});
+                                       std::to_string(received->count) + " elements, not " +
+                                       std::to_string(out.count)});
 }
 
 Status perform(Communicator& c, const Words& words, const Operand& in, const Operand& out) {
@@ -240,13 +241,13 @@ xla::Error* execute(const xla::CallFrame& frame) {
   const Words* words = words_of(frame.attributes);
   if (words == nullptr) return failure(*frame.api, "weft: the program was compiled by another version of weftcomm", 13);
   const auto in = operand(frame.arguments), out = operand(frame.results);
-  const Status status = !in    ? tl::make_unexpected(in.error())
-                        : !out ? tl::make_unexpected(out.error())
-                               : callees().call(words->communicator,
-                                                [&](Communicator& c) { return perform(c, *words, *in, *out); });
+  const Status status =
+      !in    ? tl::make_unexpected(in.error())
+      : !out ? tl::make_unexpected(out.error())
+             : callees().call(words->communicator, [&](Communicator& c) { return perform(c, *words, *in, *out); });
   if (status) return nullptr;
-  const std::string text =
-      std::string("weft: ") + name_of(status.error().code) + ": " + operation_of(*words) + ": " + status.error().message;
+  const std::string text = std::string("weft: ") + name_of(status.error().code) + ": " + operation_of(*words) + ": " +
+                           status.error().message;
   callees().keep(Failed(status.error(), operation_of(*words)));
   return failure(*frame.api, text, absl_code(status.error().code));
 }
@@ -270,9 +271,8 @@ void remove_from_xla(std::int64_t number) { callees().remove(number); }
 
 void add_xla(nb::module_& m) {
   m.def("xla_handler", [] { return nb::capsule(reinterpret_cast<void*>(&handle)); });
-  m.def("reduce_op", [](const std::string& name) {
-    return static_cast<int>(check(schedule::parse_op(name), "all_reduce"));
-  });
+  m.def("reduce_op",
+        [](const std::string& name) { return static_cast<int>(check(schedule::parse_op(name), "all_reduce")); });
   m.def("raise_xla_failure", [] {
     if (auto failed = callees().take()) throw Failed(std::move(*failed));
   });
