@@ -21,6 +21,7 @@
 #include "weft/interrupt.h"
 #include "weft/unique_id.h"
 #include "work.h"
+#include "xla.h"
 
 namespace nb = nanobind;
 
@@ -54,6 +55,7 @@ class Comm {
   // Does not wait for calls that are under way: their Works stand for them.
   ~Comm() {
     const nb::gil_scoped_release released;
+    if (number_ != 0) remove_from_xla(number_);
     const bool idle = lane_->idle();
     if (!idle && dropped_.empty()) {
       dropped_lanes().add(std::move(lane_));
@@ -163,6 +165,20 @@ class Comm {
     lane_->close();
   }
   bool idle() { return lane_->idle(); }
+  // The number by which programs of XLA name it.
+  std::int64_t number() {
+    if (number_ == 0)
+      number_ = add_to_xla([this](const std::function<Status(Communicator&)>& action) -> Status {
+        try {
+          const Inside inside(*this, "call");
+          if (!lane_->idle()) lane_->close();  // what is queued comes first
+          return action(lane_->communicator());
+        } catch (const Failed& refused) {
+          return tl::make_unexpected(refused.error);
+        }
+      });
+    return number_;
+  }
   // The timeout is in seconds; 0: no limit.
   void set_timeout(double seconds) {
     const auto timeout = milliseconds_of(seconds, "set_timeout");
@@ -270,6 +286,7 @@ class Comm {
   std::shared_ptr<Lane> lane_;
   nb::object handler_;  // of place_arrays(), from its first call on
   std::atomic<bool> inside_{false};
+  std::int64_t number_ = 0;  // 0: no program of XLA's knows this communicator
   const int forks_ = forks.load();
 
   friend class Tagged;
@@ -402,6 +419,7 @@ void add_communicator(nb::module_& m) {
       .def("abort", &Comm::abort, nb::arg("why") = "")
       .def("close", &Comm::close)
       .def("idle", &Comm::idle)
+      .def("number", &Comm::number)
       .def("set_timeout", &Comm::set_timeout, nb::arg("seconds"))
       .def("last_choice", &Comm::last_choice)
       .def("allocate", &Comm::allocate, nb::arg("bytes"))

@@ -11,6 +11,7 @@
 #include "plan/schedule/exchange/written.h"
 #include "transfer.h"
 #include "world.h"
+#include "xla.h"
 
 namespace nb = nanobind;
 
@@ -76,5 +77,6 @@ NB_MODULE(_core, m) {
   add_transfer(m);
   add_kv(m);
   add_reshard(m);
+  add_xla(m);
   add_commands(m);
 }

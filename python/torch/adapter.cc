@@ -23,7 +23,7 @@ class Backend final : public Collectives {
                                           c10::intrusive_ptr<GroupOptions> options) {
     if (waits_for_reconfigure(*options))
       return c10::make_intrusive<Backend>(std::move(store), rank, size, std::move(options));
-    const std::string key = first_keys() + "all";
+    const GroupKey key(first_keys() + "all", *options);
     auto met = meet(*store, key, rank, size, *options);
     if (!met) {
       if (const auto raised = raised_by_handler()) std::rethrow_exception(raised);
@@ -225,7 +225,7 @@ class Backend final : public Collectives {
       const std::string key = sends ? channel_key(getRank(), peer) : channel_key(peer, getRank());
       found = std::make_unique<ChannelThread>(
           [store = store_, key, sends, options = options_]() -> Result<Communicator> {
-            auto met = meet(*store, key, sends ? 0 : 1, 2, *options);
+            auto met = meet(*store, GroupKey(key), sends ? 0 : 1, 2, *options);
             if (!met) return tl::make_unexpected(met.error());
             met->communicator.set_timeout(options->timeout);
             return std::move(met->communicator);

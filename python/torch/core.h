@@ -158,6 +158,16 @@ class Core : public c10d::Backend {
     if (!guard.owns_lock() || !lane_ || !lane_->idle()) return {};
     return lane_->communicator().status();
   }
+  // Nothing has broken the communicator, and no call is under way.
+  bool whole() {
+    const std::unique_lock guard(mutex_, std::try_to_lock);
+    return guard.owns_lock() && lane_ && lane_->idle() && lane_->communicator().status();
+  }
+  // The text of the first failure of a call that has broken the communicator; empty: there is none.
+  std::string failure() {
+    const std::lock_guard guard(hooks_mutex_);
+    return failure_ ? failure_->message : std::string();
+  }
 
  protected:
   // The group's members are those of this communicator from now on. Requires: it has none.

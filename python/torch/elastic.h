@@ -60,6 +60,15 @@ void bind_elastic(pybind11::module_& m, pybind11::class_<Group, Bases...>& group
       },
       py::arg("store"), py::arg("id"), py::arg("size"), py::call_guard<py::gil_scoped_release>());
   group.def(
+      "ordered",
+      [](Group& self, const Store& store, int key) {
+        return c10::make_intrusive<Group>(store, value_or_raise(self.quiet()->communicator().split(0, key)),
+                                          self.options());
+      },
+      py::arg("store"), py::arg("key"), py::call_guard<py::gil_scoped_release>());
+  group.def("whole", &Group::whole, py::call_guard<py::gil_scoped_release>());
+  group.def("failure", &Group::failure);
+  group.def(
       "agree",
       [](Group& self, bool yes) {
         const Agreement all = value_or_raise(self.quiet()->communicator().agree(yes ? 1 : 0));

@@ -6,8 +6,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -134,9 +138,37 @@ class StoreWatch {
   std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kPause;
 };
 
-// What rank 0 has written into the store, once it has. Errors: the store's; kTimeout; kAborted: a signal's handler has
-// raised.
-inline Result<std::string> written(c10d::Store& store, const std::string& key, milliseconds timeout) {
+// The ranks of the job in a subgroup, as a text: "0 3". Empty: the group is all ranks, or torch has not said which.
+inline std::string ranks_text(const GroupOptions& options) {
+  std::string text;
+  for (const auto r : options.global_ranks_in_group) text += (text.empty() ? "" : " ") + std::to_string(r);
+  return text;
+}
+
+// Where torch gives two subgroups one name, as new_group() does when not all ranks call it with one list, each meets by
+// a key of its own. The key without the ranks tells which list rank 0 of a subgroup has given.
+struct GroupKey {
+  std::string ranks, names, meets;
+  explicit GroupKey(const std::string& key) : names(key), meets(key) {}
+  GroupKey(const std::string& key, const GroupOptions& options)
+      : ranks(ranks_text(options)), names(key), meets(ranks.empty() ? key : key + "/" + ranks) {}
+  // The other list that a rank of this list has given; empty: none.
+  std::string contradiction(c10d::Store& store) const {
+    if (ranks.empty() || !store.check({names})) return {};
+    const std::string other = store.get_to_str(names);
+    std::istringstream theirs(other);
+    std::set<std::string> all{std::istream_iterator<std::string>(theirs), {}};
+    std::istringstream own(ranks);
+    for (std::string r; own >> r;)
+      if (other != ranks && all.contains(r)) return other;
+    return {};
+  }
+};
+
+// What rank 0 has written into the store, once it has. Errors: the store's; kTimeout; kMismatch: it has given other
+// ranks for this group; kAborted: a signal's handler has raised.
+inline Result<std::string> written(c10d::Store& store, const GroupKey& group, milliseconds timeout) {
+  const std::string& key = group.meets;
   constexpr std::chrono::microseconds kFirst{200}, kLongest{20000};
   const auto until = std::chrono::steady_clock::now() + timeout;
   for (auto pause = kFirst; !store.check({key}); pause = std::min(2 * pause, kLongest)) {
@@ -147,15 +179,20 @@ inline Result<std::string> written(c10d::Store& store, const std::string& key, m
                 c10::str("waited ", timeout.count(), " ms for rank 0 of the group, which has not come"),
                 {0}});
     if (signal_raised()) return tl::make_unexpected(Error{Code::kAborted, Blame::kCommunicator, "interrupted"});
+    if (const std::string other = pause == kLongest ? group.contradiction(store) : std::string(); !other.empty())
+      return tl::make_unexpected(Error{Code::kMismatch, Blame::kCommunicator,
+                                       "new_group() was called with ranks " + group.ranks + " here, and with " + other +
+                                           " on another of these ranks"});
     std::this_thread::sleep_for(pause);
   }
   return store.get_to_str(key);
 }
 
 // A later group of the same store then finds no id that leads nowhere.
-inline void forget_key(c10d::Store& store, const std::string& key) {
+inline void forget_key(c10d::Store& store, const GroupKey& key) {
   try {
-    (void)store.deleteKey(key);
+    (void)store.deleteKey(key.meets);
+    if (key.names != key.meets) (void)store.deleteKey(key.names);
   } catch (const std::exception&) {
     // It cannot delete, or does not answer any more: the id stays.
   }
@@ -167,9 +204,11 @@ struct Met {
 };
 
 // Rank 0: opens a place, and writes its id into the store.
-inline Result<Met> meet_as_first(c10d::Store& store, const std::string& key, int size, const ConnectOptions& options) {
+inline Result<Met> meet_as_first(c10d::Store& store, const GroupKey& group, int size, const ConnectOptions& options) {
+  const std::string& key = group.meets;
   const auto place = MeetingPlace::open(size, options);
   if (!place) return tl::make_unexpected(place.error());
+  if (!group.ranks.empty()) store.set(group.names, group.ranks);
   store.set(key, place->id().text());
   // Ranks that cannot read the store any more do not come.
   StoreWatch watch(store, key);
@@ -180,10 +219,11 @@ inline Result<Met> meet_as_first(c10d::Store& store, const std::string& key, int
 }
 
 // Another rank. A store that has served an earlier group may have that one's id until rank 0 writes its own.
-inline Result<Met> meet_first(c10d::Store& store, const std::string& key, int rank, int size, ConnectOptions options) {
+inline Result<Met> meet_first(c10d::Store& store, const GroupKey& group, int rank, int size, ConnectOptions options) {
+  const std::string& key = group.meets;
   const auto until = std::chrono::steady_clock::now() + options.timeout;
   for (;;) {
-    const auto text = written(store, key, options.timeout);
+    const auto text = written(store, group, options.timeout);
     if (!text) return tl::make_unexpected(text.error());
     const auto id = UniqueId::parse(*text);
     if (!id) return tl::make_unexpected(id.error());
@@ -199,7 +239,7 @@ inline Result<Met> meet_first(c10d::Store& store, const std::string& key, int ra
 }
 
 // Joins `size` ranks that meet by what rank 0 writes into the store.
-inline Result<Met> meet(c10d::Store& store, const std::string& key, int rank, int size, const GroupOptions& wanted) {
+inline Result<Met> meet(c10d::Store& store, const GroupKey& key, int rank, int size, const GroupOptions& wanted) {
   const ConnectOptions options{.transport = wanted.transport, .interface = wanted.interface, .timeout = wanted.timeout};
   return rank == 0 ? meet_as_first(store, key, size, options) : meet_first(store, key, rank, size, options);
 }

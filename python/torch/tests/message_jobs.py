@@ -1,6 +1,8 @@
 """Messages beyond the plain ones, and tensors whose memory has gaps. Jobs of one rank: NAME RANK RANKS FILE BACKEND."""
 
+import os
 import sys
+import time
 from datetime import timedelta
 
 import torch
@@ -104,6 +106,40 @@ def gaps(rank, ranks):
     dist.all_reduce(mine)
     assert torch.equal(mine, ranks * image)
     print("right")
+
+
+def own_lists(rank, ranks):
+    """Ranks that call new_group() with the list of their own group only: torch gives all of those groups one name."""
+    mine = [0, 3] if rank in (0, 3) else [1, 2]
+    group = dist.new_group(mine)
+    x = torch.ones(1) * rank
+    dist.all_reduce(x, group=group)
+    assert x.item() == 3, x
+    print("right")
+
+
+def other_list(rank, ranks):
+    """Two lists of one group that have rank 1 in common."""
+    print(sentence(lambda: dist.new_group([0, 1] if rank == 0 else [0, 1, 2], timeout=timedelta(seconds=5))))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def set_timeout(rank, ranks):
+    """torch's function for a group that exists."""
+    from torch.distributed import distributed_c10d as c10d
+
+    group = dist.new_group(timeout=timedelta(seconds=100))
+    dist.barrier(group=group)
+    c10d._set_pg_timeout(timedelta(seconds=1), group)
+    if rank == 1:
+        time.sleep(4)
+        os._exit(0)
+    began = time.monotonic()
+    said = sentence(lambda: dist.all_reduce(torch.ones(1), group=group))
+    print("right" if "waited 1000 ms for rank 1" in said and time.monotonic() - began < 4 else said)
+    sys.stdout.flush()
+    os._exit(0)
 
 
 def long_list(rank, ranks):

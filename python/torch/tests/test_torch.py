@@ -35,6 +35,20 @@ def test_messages_of_a_shrunk_group_do_not_meet_those_of_the_group_before(tmp_pa
     assert run_ranks("message_jobs.py", "messages_after_shrinking", tmp_path, ranks=4) == ["right"] * 4
 
 
+def test_groups_whose_ranks_call_new_group_with_their_own_list_only_do_not_meet_each_other(tmp_path):
+    assert run_ranks("message_jobs.py", "own_lists", tmp_path, ranks=4) == ["right"] * 4
+
+
+def test_two_lists_for_one_group_are_named(tmp_path):
+    said = run_ranks("message_jobs.py", "other_list", tmp_path, ranks=3)
+    for rank in (1, 2):
+        assert "ranks 0 1 2 here, and with 0 1 on another of these ranks" in said[rank], said
+
+
+def test_set_pg_timeout_is_heeded(tmp_path):
+    assert run_ranks("message_jobs.py", "set_timeout", tmp_path)[0] == "right"
+
+
 def test_a_list_that_is_too_long_is_counted(tmp_path):
     for said in run_ranks("message_jobs.py", "long_list", tmp_path):
         assert said == "ValueError: weft: a list of 3 tensors, but one for each of the group's 2 ranks is expected"

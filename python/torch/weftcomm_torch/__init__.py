@@ -13,7 +13,7 @@ import sys
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from . import _gloo, _monitored, _numbered, _shrunk
+from . import _gloo, _monitored, _numbered, _shrunk, _timeouts
 from ._gradients import TopK as TopK
 from ._gradients import bf16_sum_hook as bf16_sum_hook
 from ._gradients import fp8_sum_hook as fp8_sum_hook
@@ -142,6 +142,7 @@ def register() -> None:
             _shrunk.mend()
             _numbered.mend()
             _monitored.mend()
+            _timeouts.mend()
         if dist.is_available() and _gloo.asked_for():
             _as_gloo_or_refusal()
     except Exception as problem:  # nothing here may break `import torch`
