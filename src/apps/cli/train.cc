@@ -275,7 +275,8 @@ void group(CLI::App& sub) {
        "--cp",  "--cp-by", "--zero",   "--shard",    "--schedule", "--layout", "--first-layers", "--last-layers",
        "--mtp", "--lora",  "--freeze", "--optimizer"});
   group_options(sub, "The batch", {"--micro-batch", "--global-batch", "--seq"});
-  group_options(sub, "How it computes", {"--precision", "--recompute", "--eager", "--optimizer-bytes", "--allocator"});
+  group_options(sub, "How it computes",
+                {"--precision", "--recompute", "--eager", "--optimizer-bytes", "--allocator", "--launch"});
   group_options(sub, "How gradients travel", {"--bucket", "--overlap", "--compress", "--gradient-bytes"});
   group_options(sub, "The whole run",
                 {"--tokens", "--price", "--failures", "--checkpoint-time", "--checkpoint-every", "--restart-time",
@@ -318,6 +319,9 @@ Command add_train(CLI::App& app) {
   sub->add_option("--allocator", spec->words.allocator,
                   "of PyTorch: default, or expandable as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
       ->capture_default_str();
+  sub->add_option("--launch", spec->words.launch,
+                  "how the host launches kernels: eager (one by one, ahead of the GPU), blocking (each waited for: "
+                  "CUDA_LAUNCH_BLOCKING=1), graphs (CUDA graphs); default: as --software's release does it");
   sub->add_option("--cp", plan.cp, "context parallel")->capture_default_str();
   sub->add_option("--cp-by", spec->words.cp_by,
                   "how keys and values reach all ranks of --cp: ring, all_gather, all_to_all (heads for tokens)")

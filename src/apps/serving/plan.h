@@ -59,7 +59,7 @@ struct Engine {
     for (int i = 0; i < drafts; ++i) tokens += chance *= accept;
     return tokens;
   }
-  // Of decoding's kernels; eager: --enforce-eager, --disable-cuda-graph.
+  // Decoding's kernels are launched so; --enforce-eager and --disable-cuda-graph are eager.
   kernels::Launch launch = kernels::Launch::kGraphs;
   double graph_launch = 0;  // s to start a collective that is replayed from a CUDA graph
   // Iterations between two looks for new requests, with 16 sequences or more and with fewer; tokens that are sent to a
