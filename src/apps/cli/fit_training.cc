@@ -15,7 +15,7 @@ namespace {
 constexpr double kGiB = 1073741824.0;
 constexpr std::int64_t kSequencesPerGpu = 8, kMostGpus = 1024, kAdapterRank = 16;
 // Nine of ten published steps are within this of the model's by levels of other sources (bench/training-accuracy.md).
-constexpr double kDenseError = 0.176, kExpertsError = 0.435;
+constexpr double kDenseError = 0.178, kExpertsError = 0.435;
 
 struct Found {
   training::Plan plan;

@@ -275,7 +275,8 @@ void group(CLI::App& sub) {
        "--cp",  "--cp-by", "--zero",   "--shard",    "--schedule", "--layout", "--first-layers", "--last-layers",
        "--mtp", "--lora",  "--freeze", "--optimizer"});
   group_options(sub, "The batch", {"--micro-batch", "--global-batch", "--seq"});
-  group_options(sub, "How it computes", {"--precision", "--recompute", "--eager", "--optimizer-bytes", "--allocator"});
+  group_options(sub, "How it computes",
+                {"--precision", "--recompute", "--eager", "--optimizer-bytes", "--allocator", "--launch"});
   group_options(sub, "How gradients travel", {"--bucket", "--overlap", "--compress", "--gradient-bytes"});
   group_options(sub, "The whole run",
                 {"--tokens", "--price", "--failures", "--checkpoint-time", "--checkpoint-every", "--restart-time",
@@ -315,6 +316,9 @@ void add_model(CLI::App& sub, Spec& spec) {
   sub.add_option("--allocator", spec.words.allocator,
                  "of PyTorch: default, or expandable as PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
       ->capture_default_str();
+  sub.add_option("--launch", spec.words.launch,
+                 "how the host launches kernels: eager (one by one, ahead of the GPU), blocking (each waited for: "
+                 "CUDA_LAUNCH_BLOCKING=1), graphs (CUDA graphs); default: as --software's release does it");
 }
 
 void add_split(CLI::App& sub, Spec& spec) {

@@ -54,6 +54,8 @@ Result<FromConfig> read_train_config(const std::string& config_file, std::int64_
   if (!config.precision.empty() && !given("precision")) words.precision = config.precision;
   if (!config.dispatcher.empty() && !given("dispatcher")) words.dispatcher = config.dispatcher;
   if (!config.optimizer.empty() && !given("optimizer")) words.optimizer = config.optimizer;
+  if (!config.allocator.empty() && !given("allocator")) words.allocator = config.allocator;
+  if (!config.launch.empty() && !given("launch")) words.launch = config.launch;
   FromConfig found{.tuning = config.tuning};
   if (!config.numbers.contains("global-batch") && !given("global-batch"))
     found.accumulate = config.accumulate.value_or(0);

@@ -59,6 +59,7 @@ void print_step(const report::TrainReport& report) {
                s.of == "pipeline" ? "in bubble" : fmt::format("{:.4f}", s.exposed));
   fmt::print("\n{:<18} {:>10}\n", "memory", "GiB");
   for (const auto& [name, bytes] : row.memory) fmt::print("{:<18} {:>10.2f}\n", name, bytes / kGiB);
+  if (!report.uncounted_memory.empty()) fmt::print("not counted: {}\n", fmt::join(report.uncounted_memory, ", "));
   if (row.stage_memory.size() > 1)
     fmt::print("{:<18} {:>10.2f}\n{:<18} {:>10.2f}\n", "first stage", row.stage_memory.front() / kGiB, "last stage",
                row.stage_memory.back() / kGiB);

@@ -3,15 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <span>
 
-#include "base/embedded.h"
+#include "apps/kernels/files.h"
 #include "machine/catalog/catalog.h"
-
-namespace weft::embedded {
-// data/kernels, compiled in.
-std::span<const File> kernel_files();
-}  // namespace weft::embedded
 
 namespace weft::kernels {
 namespace {
@@ -83,6 +77,7 @@ double activation_bytes(Precision precision) { return type(precision).activation
 Result<std::vector<Entry>> shipped_entries() {
   std::vector<Entry> entries;
   for (const auto& file : embedded::kernel_files()) {
+    if (!file.path.ends_with("/kernels.json")) continue;
     const json whole = json::parse(file.text, nullptr, false);
     if (!whole.is_object() || whole.value("schema", "") != "weft.kernels/1" || whole.value("source", "").empty() ||
         whole.value("date", "").empty())

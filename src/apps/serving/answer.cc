@@ -67,13 +67,6 @@ Status read_tiers(const Words& words, Question& q) {
   return {};
 }
 
-Result<Engine::Launch> parse_launch(const std::string& text) {
-  if (text == "graphs") return Engine::Launch::kGraphs;
-  if (text == "eager") return Engine::Launch::kEager;
-  if (text == "blocking") return Engine::Launch::kBlocking;
-  return bad_input("--launch {}: graphs, eager or blocking", shown(text));
-}
-
 // Takes the limits that the asker gives instead of the engine's own.
 Status read_limits(const Words& words, Question& q) {
   constexpr std::int64_t kMost = 1 << 20;
@@ -92,8 +85,8 @@ Status read_limits(const Words& words, Question& q) {
     q.limits += fmt::format(", {} at most", counted(words.batch_sequences, "sequence"));
   }
   if (words.memory_share > 0) q.engine.memory_share = words.memory_share;
-  WEFT_TRY(q.engine.launch, parse_launch(words.launch));
-  if (q.engine.launch != Engine::Launch::kGraphs) q.limits += ", " + words.launch + " launches";
+  WEFT_TRY(q.engine.launch, kernels::parse_launch(words.launch));
+  if (q.engine.launch != kernels::Launch::kGraphs) q.limits += ", " + words.launch + " launches";
   return {};
 }
 

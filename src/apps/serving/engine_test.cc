@@ -119,15 +119,15 @@ TEST(Step, AStepThatPythonLaunchesTakesAsLongAsItsKernelsAreMany) {
     Question q = question(engine);
     q.shape = *load_shape("gpt2");
     q.load = {.input = 128, .output = 32, .concurrency = 1};
-    const auto tpot = [&](Engine::Launch launch) {
+    const auto tpot = [&](kernels::Launch launch) {
       q.engine.launch = launch;
       const auto p = answer(place(), q);
       return p ? p->tpot.mean : 0;
     };
-    const double graphs = tpot(Engine::Launch::kGraphs), eager = tpot(Engine::Launch::kEager);
+    const double graphs = tpot(kernels::Launch::kGraphs), eager = tpot(kernels::Launch::kEager);
     EXPECT_LT(graphs, 1.4e-3) << engine;
     EXPECT_NEAR(eager, 4.8e-3, 0.15 * 4.8e-3) << engine;
-    EXPECT_GT(tpot(Engine::Launch::kBlocking), eager) << engine;
+    EXPECT_GT(tpot(kernels::Launch::kBlocking), eager) << engine;
   }
 }
 

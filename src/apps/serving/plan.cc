@@ -146,7 +146,6 @@ Result<Engine> load_engine(std::string_view name, bool benchmark, bool apart) {
     read_sizes(e, engine);
     engine.overlapped_share = whole.value("overlapped_share", 1.0);
     engine.tokenise = whole.value("tokenise_us_per_token", 0.0) * 1e-6;
-    engine.eager_kernel = whole.value("eager_kernel_us", 0.0) * 1e-6;
     engine.graph_launch = whole.value("graph_launch_us", 0.0) * 1e-6;
     if (const json old = e.value("before", json::object());
         !release.empty() && before(release, old.value("release", "")))

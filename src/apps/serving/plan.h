@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/kernels/host.h"
 #include "apps/kernels/kernels.h"
 #include "apps/serving/shape.h"
 #include "weft/types.h"
@@ -58,10 +59,8 @@ struct Engine {
     for (int i = 0; i < drafts; ++i) tokens += chance *= accept;
     return tokens;
   }
-  // How decoding's kernels are launched: replayed from CUDA graphs; one by one by PyTorch (--enforce-eager,
-  // --disable-cuda-graph); so, and each waited for (CUDA_LAUNCH_BLOCKING).
-  enum class Launch : std::uint8_t { kGraphs, kEager, kBlocking } launch = Launch::kGraphs;
-  double eager_kernel = 0;  // s of the host to launch one kernel
+  // Decoding's kernels are launched so; --enforce-eager and --disable-cuda-graph are eager.
+  kernels::Launch launch = kernels::Launch::kGraphs;
   double graph_launch = 0;  // s to start a collective that is replayed from a CUDA graph
   // Iterations between two looks for new requests, with 16 sequences or more and with fewer; tokens that are sent to a
   // client at once.

@@ -260,16 +260,7 @@ double StepModel::host(const Work& work, double layers, const Parts& parts) cons
   // Outside CUDA graphs the host launches each layer's kernels.
   if (work.prefills > 0) host = std::max(host, engine_.prefill_host_per_layer * layers);
   const double waited = engine_.overlapped ? std::max(0.0, host - parts.gpu()) : host;
-  const double launching = parts.kernels * engine_.eager_kernel;
-  switch (engine_.launch) {
-    case Engine::Launch::kGraphs:
-      return waited;
-    case Engine::Launch::kEager:
-      return waited + std::max(0.0, launching - parts.gpu());
-    case Engine::Launch::kBlocking:
-      return waited + launching;
-  }
-  return waited;
+  return waited + kernels::waits_for_host(engine_.launch, parts.kernels * kernels::eager_kernel(), parts.gpu());
 }
 
 Result<Parts> StepModel::operator()(const Work& work) {

@@ -6,6 +6,7 @@
 
 #include "apps/training/largest.h"
 #include "apps/training/layout.h"
+#include "apps/training/outside.h"
 #include "apps/training/software.h"
 #include "apps/training/trouble.h"
 #include "base/counted.h"
@@ -55,6 +56,7 @@ report::TrainReport report_of(const Model& model, const Words& words, const Ques
           .software = question.plan.software,
           .fitted = question.card.fitted,
           .not_modelled = model.not_modelled,
+          .uncounted_memory = uncounted_memory(question.plan, question.card),
           .rows = {}};
 }
 
@@ -103,10 +105,10 @@ Result<Words> parse_words(std::string_view text) {
       return bad_input("'{}' in {}: KEY=VALUE is expected", shown(option), shown(text));
     const std::string_view key = option.substr(0, equals), value = option.substr(equals + 1);
     static constexpr std::pair<std::string_view, std::string Words::*> kTexts[] = {
-        {"recompute", &Words::recompute}, {"schedule", &Words::schedule},  {"precision", &Words::precision},
-        {"compress", &Words::compress},   {"layout", &Words::layout},      {"freeze", &Words::freeze},
-        {"optimizer", &Words::optimizer}, {"cp-by", &Words::cp_by},        {"dispatcher", &Words::dispatcher},
-        {"software", &Words::software},   {"allocator", &Words::allocator}};
+        {"recompute", &Words::recompute}, {"schedule", &Words::schedule},   {"precision", &Words::precision},
+        {"compress", &Words::compress},   {"layout", &Words::layout},       {"freeze", &Words::freeze},
+        {"optimizer", &Words::optimizer}, {"cp-by", &Words::cp_by},         {"dispatcher", &Words::dispatcher},
+        {"software", &Words::software},   {"allocator", &Words::allocator}, {"launch", &Words::launch}};
     const auto text_key = std::ranges::find(kTexts, key, [](const auto& t) { return t.first; });
     if (text_key != std::end(kTexts)) {
       words.*(text_key->second) = value;
@@ -117,7 +119,7 @@ Result<Words> parse_words(std::string_view text) {
           "{}: '{}' is none of tp, pp, vp, dp, ep, etp, cp, zero, shard, micro-batch, global-batch, seq, bucket, "
           "overlap, overlap-experts, eager, first-layers, last-layers, layout, mtp, lora, freeze, optimizer, "
           "optimizer-bytes, "
-          "gradient-bytes, cp-by, dispatcher, allocator, software, recompute, schedule, compress, precision",
+          "gradient-bytes, cp-by, dispatcher, allocator, launch, software, recompute, schedule, compress, precision",
           shown(text), shown(key));
     WEFT_TRY(const std::int64_t number, parse_integer(key, value, 0, std::int64_t{1} << 31));
     set_number(words, key, number);
@@ -158,6 +160,7 @@ Result<Question> understand(const Model& model, const cost::MachineView& machine
   if (!machine.costs().gpu()) return bad_input("--on {}: it has no GPUs", words.on);
   Question question{words.plan, {}};
   WEFT_TRY(question.card, card_of(machine, words));
+  question.card.channels = channels_of(machine);
   Plan& plan = question.plan;
   plan.precision = words.precision;
   WEFT_TRY(plan.recompute, parse_recompute(words.recompute));
@@ -168,6 +171,9 @@ Result<Question> understand(const Model& model, const cost::MachineView& machine
   WEFT_TRY(plan.context_by, parse_context_by(words.cp_by));
   WEFT_TRY(plan.dispatcher, parse_dispatcher(words.dispatcher));
   WEFT_TRY(plan.expandable_segments, parse_allocator(words.allocator));
+  if (!words.launch.empty()) {
+    WEFT_TRY(plan.launch, kernels::parse_launch(words.launch));
+  }
   WEFT_TRY(const Release release, parse_release(words.software));
   plan.framework = release.framework, plan.month = release.month;
   if (release.year > 0) plan.software = release.year;

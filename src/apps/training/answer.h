@@ -15,7 +15,8 @@ namespace weft::training {
 struct Words {
   std::string model = "llama3-8b", on = "dgx-h100", recompute = "none", schedule = "1f1b", precision = "bf16",
               compress = "none", layout = "", freeze = "none", optimizer = "adam", cp_by = "ring",
-              dispatcher = "alltoall", software = "2025", allocator = "default";
+              dispatcher = "alltoall", software = "2025", allocator = "default",
+              launch = "";            // empty: as the software's release does it
   Plan plan = {.global_batch = 256};  // seq 0: the model's
   std::int64_t dp = 0;                // 0: what is left of the machine
   std::vector<std::string> faults = {};

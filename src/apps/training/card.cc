@@ -175,6 +175,7 @@ Result<Card> load_card(std::string_view part_name, std::string_view precision, c
   card.context = common["context"].value("value", 0.0) * kGiB;
   card.context_before_2023 = common["context_before_2023"].value("value", 0.0) * kGiB;
   card.connection = common["connection"].value("value", 0.0) * kGiB / 1024;
+  card.nvls = common["nvls"].value("value", 0.0) * kGiB / 1024;
   return card;
 }
 

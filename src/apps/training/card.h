@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "apps/kernels/host.h"
 #include "base/result.h"
 
 namespace weft::training {
@@ -29,12 +31,23 @@ struct Card {
   double context = 0;                // bytes of CUDA's context with the kernels that are loaded …
   double context_before_2023 = 0;    // … at once, before CUDA 11.7 loaded them when they are needed
   double connection = 0;             // bytes of a communicator's connection to a peer, per channel
+  double nvls = 0;                   // bytes of a communicator for NVLink SHARP, per GPU of it in a node
+  // NCCL's channels on the machine that the card is in; none: no machine is known, or none that NCCL runs on.
+  struct Channels {
+    std::int64_t node = 1;               // GPUs of a node
+    double ring_near = 0, ring_far = 0;  // of rings and trees within a node, and of those that cross nodes
+    double peer_near = 0, peer_far = 0;  // to each peer of sends and receives in such a communicator
+    bool nvls = false;                   // its switches sum
+  };
+  std::optional<Channels> channels = {};
   // What a framework makes of these kernels (software.h): the share of their rate that layers with and without experts
   // reach, and the seconds that the host takes to launch such a layer's forward pass; backward passes take twice.
   double level = 1, level_experts = 1;
   double host = 0, host_experts = 0;
-  bool estimated = false;  // shares are those of a similar card
-  std::string chip;        // its key in tables of cards: "90", "gfx942"
+  kernels::Launch launches = kernels::Launch::kEager;
+  bool overlaps() const { return launches != kernels::Launch::kBlocking; }  // a kernel runs beside another
+  bool estimated = false;                                                   // shares are those of a similar card
+  std::string chip;  // its key in tables of cards: "90", "gfx942"
   std::string
       among;  // on machines of several kinds of cards: which, and what uneven shares would gain; empty: one kind
   std::string fitted;  // what a user's own table was fitted to; empty: as shipped

@@ -7,6 +7,7 @@
 
 #include "apps/training/files.h"
 #include "apps/training/measured_steps.h"
+#include "apps/training/outside.h"
 #include "apps/training/step.h"
 #include "base/counted.h"
 #include "base/text_file.h"
@@ -84,6 +85,7 @@ Status predict(const StepTable& table, const StepLine& line, StepMachines& machi
     return bad_input("tp x pp x cp x dp is {}, the row has {:.0f}", counted(row.plan.ranks(), "GPU"), row.gpus);
   WEFT_TRY(const auto found, machines.find(row.gpu, static_cast<std::int64_t>(row.gpus), table.text(line, "network")));
   WEFT_TRY(Card card, load_card(found.card, row.plan.precision, cards));
+  card.channels = channels_of(*found.machine->view);
   WEFT_CHECK(check_plan(model, row.plan));
   WEFT_CHECK(check_measured(row, card));
   choose_recompute(table, line, model, card, row);

@@ -33,24 +33,26 @@ class Layer {
       gemm(rows, n, rank, groups);
       trained_ = trained, adapted_ = true;
     }
+    ++kernels_;
     time.forward.gemm += card_.grouped_gemm_time(groups, rows, n, k);
     const double weight = trained_ ? card_.grouped_gemm_time(groups, n, k, rows) : 0;
     time.backward.gemm += card_.grouped_gemm_time(groups, rows, k, n) + weight;
     time.weight += weight;
     if (card_.precision == "bf16") return;
-    // Inputs are quantised and transposed: BF16 read, two 8-bit forms written.
+    ++kernels_;  // inputs are quantised and transposed: BF16 read, two 8-bit forms written
     time.forward.memory += card_.memory_time(4 * groups * rows * k);
     time.backward.memory += card_.memory_time(4 * groups * rows * n);
   }
   // Memory-bound kernels by bytes read and written per token in the forward pass; backward has twice as many.
-  void kernel(double bytes_per_token) {
+  void kernel(double bytes_per_token, double kernels = 1) {
+    kernels_ += kernels;
     time.forward.memory += card_.memory_time(tokens_ * bytes_per_token);
     time.backward.memory += card_.memory_time(2 * tokens_ * bytes_per_token);
   }
 
   // The same as a chain of `kernels` kernels that pass their results through memory.
   void chain(double bytes_per_token, double kernels) {
-    kernel(bytes_per_token);
+    kernel(bytes_per_token, kernels);
     time.forward.memory += (kernels - 1) * card_.launch;
     time.backward.memory += 2 * (kernels - 1) * card_.launch;
   }
@@ -72,6 +74,7 @@ class Layer {
       const double reached = peak * kLongest * s / (s + kHalf);
       core_.forward.attention = flops / (reached * card_.attention_forward) + card_.launch;
       core_.backward.attention = 2.5 * flops / (reached * card_.attention_backward) + card_.launch;
+      ++kernels_;
     } else {
       Card at16 = card_;
       at16.peak = card_.peak16;
@@ -83,6 +86,7 @@ class Layer {
       const double scores = groups * rows * s;
       core_.forward.attention = share * (both + card_.memory_time(9 * scores));
       core_.backward.attention = share * (2 * both + card_.memory_time(11 * scores));
+      kernels_ += 4;
     }
     time.forward += core_.forward;
     time.backward += core_.backward;
@@ -159,8 +163,9 @@ class Layer {
       const double ring = attending * d(plan_.cp - 1) * step.seconds;
       time.forward.context_sent.add(attending * d(plan_.cp - 1), own, step.seconds);
       time.backward.context_sent.add(2 * attending * d(plan_.cp - 1), own, step.seconds);
-      time.forward.context += std::max(0.0, ring - core_.forward.attention);
-      time.backward.context += std::max(0.0, 2 * ring - core_.backward.attention);
+      const double hides = card_.overlaps() ? 1 : 0;
+      time.forward.context += std::max(0.0, ring - hides * core_.forward.attention);
+      time.backward.context += std::max(0.0, 2 * ring - hides * core_.backward.attention);
     }
     return {};
   }
@@ -224,8 +229,10 @@ class Layer {
     gemm(each, (m_.gated ? 2 : 1) * f, h, groups);
     gemm(each, h, f, groups);
     const double copies = rows / tokens_;
-    kernel(copies * h * 8);  // permuting tokens and back
+    kernel(copies * h * 8, 2);  // permuting tokens and back
     activation(copies * f);
+    // Of each expert: where its tokens are, two indices, three GEMMs, activation, two products, sum.
+    if (plan_.loops_over_experts()) kernels_ += 10 * groups;
     if (m_.shared_ffn > 0) mlp(d(m_.shared_ffn));
   }
   void mlp(double width) {
@@ -285,14 +292,15 @@ class Layer {
     if (m_.gated && plan_.runs_eagerly())
       for (int norm = 0; norm < 2; ++norm) chain(18 * each, 7);
     else
-      kernel(2 * 2 * each);
+      kernel(2 * 2 * each, 2);
     if (m_.head_norms && plan_.runs_eagerly())
       chain(36 * d(m_.query_width() + m_.kv_width()) / d(plan_.tp) * m_.projection_share(), 14);
-    kernel(2 * (plan_.flash_attention() ? 3 : 5) * each);
+    kernel(2 * (plan_.flash_attention() ? 3 : 5) * each, 2);
     // GPT-2's dropout of transformers, behind both blocks, in both passes: input, output, a mask of a byte.
     if (m_.composed_gelu && plan_.transformers()) {
       const double dropout = card_.memory_time(tokens_ * 2 * 2.5 * each);
       time.forward.memory += dropout, time.backward.memory += dropout;
+      kernels_ += 2;
     }
   }
   void recompute() {
@@ -308,7 +316,7 @@ class Layer {
   // Tokens travel beside the computing of another micro-batch's opposite pass, but for the pipeline's ends, where there
   // is none. Their kernels take multiprocessors from it: DeepSeek-V3's 20 of 132 (arXiv 2412.19437, section 3.2).
   void overlap_experts() {
-    if (plan_.overlap_experts == 0) return;
+    if (plan_.overlap_experts == 0 || !card_.overlaps()) return;
     constexpr double kTaken = 20.0 / 132;
     const auto slower = [&](PassTime& pass) {
       pass.gemm /= 1 - kTaken, pass.attention /= 1 - kTaken, pass.memory /= 1 - kTaken;
@@ -323,13 +331,15 @@ class Layer {
     time.backward.expert *= 1 - hidden / all;
   }
 
-  // What the framework makes of the kernels: its level, and launches of a layer that the host is late with.
+  // What the framework makes of the kernels: its level, and launches of a layer that the GPU waits for.
   void software(bool moe) {
     const double level = moe ? card_.level_experts : card_.level;
-    const double host = m_.blocks * (moe ? card_.host_experts : card_.host);
+    double host = m_.blocks * (moe ? card_.host_experts : card_.host);
+    if (!card_.overlaps() || (moe && plan_.loops_over_experts()))
+      host = std::max(host, launches() * kernels::eager_kernel());
     const auto on = [&](PassTime& pass, double launches) {
       pass.gemm /= level, pass.attention /= level, pass.memory /= level;
-      pass.host = std::max(0.0, launches - pass.compute());
+      pass.host = kernels::waits_for_host(card_.launches, launches, pass.compute());
     };
     on(time.forward, host);
     on(time.backward, 2 * host * (plan_.recompute == Recompute::kFull ? 1 + plan_.recompute_share / 2 : 1));
@@ -337,10 +347,15 @@ class Layer {
   }
 
  private:
+  // Kernels of the forward pass, with those of collectives.
+  double launches() const {
+    const PassTime& pass = time.forward;
+    return kernels_ + pass.tensor_sent.calls + pass.context_sent.calls + pass.expert_sent.calls;
+  }
   // What remains exposed of communication beside GEMMs that are cut into four parts, of which one cannot overlap.
   double hidden_part(double communication, double beside) const {
     constexpr double kParts = 4;
-    if (!plan_.overlaps_tensor()) return communication;
+    if (!plan_.overlaps_tensor() || !card_.overlaps()) return communication;
     return std::max(communication / kParts, communication - beside * (1 - 1 / kParts));
   }
 
@@ -350,6 +365,7 @@ class Layer {
   Traffic& traffic_;
   double tokens_;
   bool trained_ = true, adapted_ = false;
+  double kernels_ = 0;  // of the forward pass that compute
   LayerTime core_;
 };
 

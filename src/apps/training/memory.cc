@@ -130,7 +130,7 @@ void allocate(const Model& m, const Plan& plan, const Card& card, std::int64_t s
 
 StageMemory memory_of_stage(const Model& m, const Plan& plan, const Card& card, std::int64_t stage) {
   StageMemory memory = tensors_of_stage(m, plan, stage);
-  memory.outside = outside_of_allocator(plan, card);
+  memory.outside = outside_of_allocator(m, plan, card);
   allocate(m, plan, card, stage, memory);
   return memory;
 }
@@ -161,7 +161,7 @@ StageMemory peak_memory(const Model& model, const Plan& plan, const Card& card, 
   StageMemory memory;
   for (std::int64_t s = 0; s < plan.pp; ++s)
     if (const StageMemory of = tensors_of_stage(model, plan, s); of.tensors() > memory.tensors()) most = s, memory = of;
-  memory.outside = outside_of_allocator(plan, card);
+  memory.outside = outside_of_allocator(model, plan, card);
   const double least = memory.parameters + memory.optimizer + memory.outside;
   return to_judge && least > card.memory * (1 + kMemoryMargin) ? memory : memory_of_stage(model, plan, card, most);
 }

@@ -6,7 +6,10 @@
 #include <random>
 
 #include "apps/training/measured_steps.h"
+#include "apps/training/outside.h"
 #include "apps/training/tensors.h"
+#include "machine/machine.h"
+#include "plan/cost/shipped.h"
 
 namespace weft::training {
 namespace {
@@ -136,19 +139,78 @@ TEST(Memory, ACardThatIsFullTakesCachedSegmentsBack) {
   EXPECT_EQ(fit(peak_memory(m, plan, card), card), Fit::kNo);
 }
 
-// A ring of 16 channels for each communicator; all_to_all of experts connects seven peers by 32.
+Card h100_in(const std::string& machine) {
+  const auto view = cost::shipped_view(topology::load_machine(machine).value());
+  Card card = h100();
+  card.channels = channels_of(view.value());
+  return card;
+}
+
+// NCCL's search finds 24 channels on a DGX H100, which it connects to a ring and, twice, along a tree; to every peer
+// that something is sent to it connects 32 (nccl issue 1685), and 2 where a communicator crosses nodes.
 TEST(Memory, CommunicatorsHoldABufferPerChannelAndPeerOutsideOfTheAllocator) {
   const Model m = load_model("qwen3-30b-a3b").value();
   Plan plan{.global_batch = 8, .seq = 4096};
-  const Card card = h100();
-  const double alone = memory_of_stage(m, plan, card, 0).outside;
-  EXPECT_NEAR(alone, card.context, 1);
-  plan.dp = 8;
-  EXPECT_NEAR(memory_of_stage(m, plan, card, 0).outside - alone, 16 * card.connection, 1);
-  plan.ep = 8;
-  EXPECT_NEAR(memory_of_stage(m, plan, card, 0).outside - alone, (16 + 7 * 32) * card.connection, 1);
+  plan.framework = "fsdp";
+  const Card card = h100_in("dgx-h100:nodes=2");
+  ASSERT_TRUE(card.channels);
+  EXPECT_EQ(card.channels->node, 8);
+  EXPECT_EQ(card.channels->ring_near, 24);
+  EXPECT_EQ(card.channels->peer_near, 32);
+  EXPECT_EQ(card.channels->peer_far, 2);
+  const auto beside = [&] { return outside_of_allocator(m, plan, card) - card.context; };
+  EXPECT_NEAR(beside(), 0, 1);
+  plan.dp = 8;  // eight GPUs of a node whose switches sum
+  EXPECT_NEAR(beside(), 3 * 24 * card.connection + 8 * card.nvls, 1);
+  plan.ep = 8;  // each expert has one replica
+  EXPECT_NEAR(beside(), (3 * 24 + 7 * 32) * card.connection + 8 * card.nvls, 1);
+  plan.dp = plan.ep = 16;
+  const double across = beside();
+  EXPECT_NEAR(across, (3 * card.channels->ring_far + 15 * 2) * card.connection + 8 * card.nvls, 1);
   plan.software = 2022;
-  EXPECT_GT(memory_of_stage(m, plan, card, 0).outside - alone, (16 + 7 * 32) * card.connection + 0.9 * kGiB);
+  EXPECT_NEAR(beside() - across, card.context_before_2023 - card.context, 1);
+}
+
+// verl pull request 6408: on 8 H100 with TP 2, PP 2 and DP 2 Megatron's communicators hold 7 GB a rank of a dense
+// model, 9.5 GB of one with experts.
+TEST(Memory, MegatronsCommunicatorsHoldWhatSuspendingThemFrees) {
+  Plan plan{.tp = 2, .pp = 2, .dp = 2, .global_batch = 8, .seq = 4096};
+  plan.framework = "megatron-lm";
+  const Card card = h100_in("dgx-h100");
+  const auto held = [&](const char* model) {
+    return (outside_of_allocator(load_model(model).value(), plan, card) - card.context) * 1e-9;
+  };
+  EXPECT_NEAR(held("llama3-8b"), 7, 0.7);
+  plan.ep = 2;
+  EXPECT_NEAR(held("qwen3-30b-a3b"), 9.5, 0.95);
+}
+
+// DeepEP's pull request 434: Config(24, 8, 512, 16, 128) for 7,168 bytes a token on 16 ranks wants 453,380,736 and
+// 56,774,016 bytes: 12 channels of 8 peers of 512 tokens, and 12 of 2 nodes of 128 tokens. Here: 10 channels, 288
+// tokens and twice the bytes of a token; 10 * 8 * (288 * 16,392 + 28) and 10 * 2 * (256 * 16,408 + 144), with a
+// workspace of 32 MiB.
+TEST(Memory, DeepEpsBuffersAreThoseOfItsConfiguration) {
+  EXPECT_EQ(deepep_buffers(16, 7168), 80.0 * (288 * 16392 + 28) + 20.0 * (256 * 16408 + 144) + (32 << 20));
+  EXPECT_EQ(deepep_buffers(8, 2048), 80.0 * (256 * 6152 + 20) + (32 << 20));
+  const Model m = load_model("qwen3-30b-a3b").value();
+  Plan plan{.dp = 8, .ep = 8, .global_batch = 8, .seq = 4096};
+  const Card card = h100_in("dgx-h100");
+  const double by_nccl = outside_of_allocator(m, plan, card);
+  plan.dispatcher = Dispatcher::kDeepEp;
+  EXPECT_NEAR(by_nccl - outside_of_allocator(m, plan, card), 7 * 32 * card.connection - deepep_buffers(8, 2048), 1);
+  EXPECT_TRUE(uncounted_memory(plan, card).empty());
+  plan.dispatcher = Dispatcher::kHybridEp;
+  EXPECT_EQ(uncounted_memory(plan, card), std::vector<std::string>{"HybridEP's buffers"});
+}
+
+// Where NCCL does not run, or no machine is known, one figure stands for all communicators.
+TEST(Memory, CommunicatorsThatNcclDoesNotFindAreAssumed) {
+  const Model m = load_model("llama3-8b").value();
+  const Plan plan{.dp = 8, .global_batch = 8, .seq = 4096};
+  const Card card = h100_in("mi300x");
+  EXPECT_FALSE(card.channels);
+  EXPECT_EQ(outside_of_allocator(m, plan, card), card.reserved);
+  EXPECT_EQ(uncounted_memory(plan, card).size(), 1u);
 }
 
 }  // namespace

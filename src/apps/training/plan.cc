@@ -125,6 +125,8 @@ std::string describe(const Plan& plan) {
   if (plan.compression.any()) text += fmt::format(", gradients by {}", name(plan.compression));
   if (plan.overlap == 0) text += ", no overlap";
   if (plan.runs_eagerly()) text += ", eager";
+  if (plan.launch == kernels::Launch::kBlocking) text += ", blocking launches";
+  if (plan.launch == kernels::Launch::kGraphs) text += ", CUDA graphs";
   if (plan.schedule != Schedule::k1F1B) text += fmt::format(", {}", name(plan.schedule));
   return text;
 }

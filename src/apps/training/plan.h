@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/kernels/host.h"
 #include "apps/training/compression.h"
 #include "apps/training/model.h"
 
@@ -85,10 +87,11 @@ struct Plan {
   // Software generation: the year of the training framework. Before 2023 attention writes its scores to memory; in 2023
   // it is FlashAttention-2, and tensor parallelism does not overlap, as in PyTorch's own kernels until today.
   int software = 2025;
-  int month = 0;                     // of that year; 0: not known
-  std::string framework = "";        // a key of data/training/software.json; empty: not known
-  bool expandable_segments = false;  // PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
-  bool async_tensor = true;          // tensor parallelism overlaps where the framework's generation can
+  int month = 0;                               // of that year; 0: not known
+  std::string framework = "";                  // a key of data/training/software.json; empty: not known
+  std::optional<kernels::Launch> launch = {};  // of kernels; none: as the framework's release does it
+  bool expandable_segments = false;            // PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+  bool async_tensor = true;                    // tensor parallelism overlaps where the framework's generation can
 
   std::int64_t ranks() const { return tp * pp * cp * dp; }
   std::int64_t replicas() const { return dp * cp; }  // of dense weights
@@ -104,6 +107,8 @@ struct Plan {
   bool runs_eagerly() const { return eager < 0 ? transformers() : eager != 0; }
   // transformers' layers as PyTorch runs them one operation after the other.
   bool composes_layers() const { return transformers() && runs_eagerly(); }
+  // transformers before 5.0 (2026-01) runs a layer's experts one after the other.
+  bool loops_over_experts() const { return composes_layers() && !since(2026, 1); }
   // PyTorch's own attention is FlashAttention-2 until today.
   bool flash2() const { return software < 2024 || framework == "torchtitan" || transformers(); }
   bool since(int year, int its_month) const { return software > year || (software == year && month >= its_month); }

@@ -6,6 +6,7 @@
 #include "apps/training/compare.h"
 #include "apps/training/largest.h"
 #include "apps/training/layout.h"
+#include "apps/training/software.h"
 #include "apps/training/step.h"
 #include "machine/machine.h"
 #include "plan/cost/shipped.h"
@@ -123,6 +124,50 @@ TEST(Steps, CallsAndBytesOfEachParallelismAreThoseCountedByHand) {
 
 // A stage with three times the layers of the other is an imbalance, not a bubble: 24 layers instead of 16, beside which
 // the output layer counts as two.
+// A layer with eight ranks of tensor parallelism launches 4 GEMMs, 4 kernels of attention that is not fused (scores,
+// softmax, dropout, values), 2 norms, 2 sums, an activation and 4 collectives: 17; the output layer a GEMM, the loss
+// and a collective: 3. Backward passes launch twice as many.
+TEST(Steps, LaunchesThatAreWaitedForAreAddedToTheKernels) {
+  const auto on = machine("dgx-a100");
+  Model m{.name = "gpt", .layers = 4, .hidden = 4096, .heads = 32, .kv_heads = 32, .head_dim = 128, .ffn = 16384};
+  m.vocab = 51200;
+  m = uniform_model(m);
+  m.positions = 1;
+  Plan plan{.tp = 8, .global_batch = 8, .seq = 2048};
+  plan.software = 2022, plan.framework = "megatron-deepspeed";
+  const auto step = [&] {
+    Traffic traffic(*on);
+    traffic.estimate_only(true);
+    const Card card = with_software(load_card("A100-SXM4-80GB", "bf16").value(), plan).value();
+    return simulate_step(m, plan, card, traffic).value();
+  };
+  const Step waits = step();  // as BigScience trained
+  EXPECT_NEAR(waits.parts.host, 8 * 3 * (4 * 17 + 3) * kernels::eager_kernel(), 1e-9);
+  plan.launch = kernels::Launch::kEager;
+  const Step ahead = step();
+  EXPECT_EQ(ahead.parts.host, 0);
+  EXPECT_NEAR(waits.seconds - ahead.seconds, waits.parts.host, 1e-9);
+  // Of 2025 tensor parallelism hides behind GEMMs, unless each of its kernels is waited for.
+  plan.software = 2025;
+  const double hidden = step().parts.tensor;
+  plan.launch = kernels::Launch::kBlocking;
+  EXPECT_GT(step().parts.tensor, 1.2 * hidden);
+}
+
+// hiyouga/LlamaFactory issue 9374: 166 s for 4 micro-batches of Qwen3-30B-A3B by DeepSpeed's ZeRO 3 on 8 H100; every
+// rank launches some 10 kernels for each of 48 x 128 experts, twice with recomputation, and as many backward.
+TEST(Steps, ExpertsThatRunOneAfterTheOtherTakeWhatTheirLaunchesTake) {
+  const auto on = machine("dgx-h100");
+  const Model m = load_model("qwen3-30b-a3b").value();
+  Plan plan{.dp = 8, .zero = 3, .global_batch = 32, .seq = 2048};
+  plan.recompute = Recompute::kFull, plan.framework = "transformers", plan.software = 2025;
+  const double one_by_one = step_of(m, plan, *on).seconds;
+  EXPECT_GT(one_by_one, 4 * 3 * 48 * 1280 * kernels::eager_kernel());
+  EXPECT_LT(one_by_one, 166);
+  plan.software = 2026, plan.month = 3;
+  EXPECT_LT(step_of(m, plan, *on).seconds, 0.3 * one_by_one);
+}
+
 TEST(Steps, AnUnevenStageIsAnImbalance) {
   const auto on = machine("dgx-h100:nodes=1");
   const Model m = load_model("llama3-8b").value();

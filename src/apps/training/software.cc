@@ -151,8 +151,10 @@ Result<Card> with_software(Card card, const Plan& plan) {
     if (h.contains("before") && plan.since(h["before"][0].get<int>(), h["before"][1].get<int>())) continue;
     card.host = h.value("layer_us", 0.0) * 1e-6;
     card.host_experts = h.value("experts_us", 0.0) * 1e-6;
+    WEFT_TRY(card.launches, kernels::parse_launch(h.value("launch", "eager")));
     break;
   }
+  card.launches = plan.launch.value_or(card.launches);
   if (!card.fitted.empty()) return card;
   static const std::vector<Level> levels = shipped_levels();
   LevelKey key{{plan.framework, plan.software, plan.month}, card.chip, card.precision, false};

@@ -207,7 +207,7 @@ class Builder {
     const double taken = static_cast<double>(gather.channels) / card_.multiprocessors;
     const auto pass = [&](double compute, double scattered) {
       const double alone = compute / d(count), wire = gather.seconds + scattered;
-      if (plan_.overlap == 0) return compute + d(count) * wire;
+      if (plan_.overlap == 0 || !card_.overlaps()) return compute + d(count) * wire;
       // Communication that runs beside takes multiprocessors away for as long.
       const double slowed = alone + std::min(wire, alone) * taken;
       return gathered(count, slowed, gather.seconds, scattered);
@@ -253,7 +253,7 @@ class Builder {
     return {};
   }
 
-  bool overlaps_data() const { return plan_.software >= 2023 && plan_.overlap != 0; }
+  bool overlaps_data() const { return plan_.software >= 2023 && plan_.overlap != 0 && card_.overlaps(); }
 
   // Behind the pipeline: the rest of the reduction, the optimizer.
   void finish(Step& step) {

@@ -128,6 +128,7 @@ nlohmann::json to_json(const TrainReport& report) {
           {"gpus", report.gpus},
           {"flops_formula", report.flops_formula},
           {"not_modelled", report.not_modelled},
+          {"uncounted_memory", report.uncounted_memory},
           {"faults", report.faults},
           {"healthy_step_s", report.healthy_seconds ? nlohmann::json(*report.healthy_seconds) : nlohmann::json()},
           {"run", report.budget ? json_of(report.run, *report.budget) : nlohmann::json()},

@@ -65,6 +65,7 @@ struct TrainReport {
   std::int64_t gpus = 0, software = 0;
   std::string fitted;  // what the rates of computing were fitted to; empty: as shipped
   std::vector<std::string> not_modelled;
+  std::vector<std::string> uncounted_memory;  // what the run may hold beside the memory that is counted
   std::vector<std::string> faults;
   std::optional<double> healthy_seconds;  // a step without the faults
   TrainRun run;                           // as asked

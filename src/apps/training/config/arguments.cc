@@ -77,6 +77,13 @@ void read_degrees(const ShellRun& run, Settings& settings, std::vector<std::stri
     }
 }
 
+// Variables of PyTorch that the script sets for its programs: "export CUDA_LAUNCH_BLOCKING=1", or before a command.
+void read_environment(const ShellRun& run, Settings& settings) {
+  for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "CUDA_LAUNCH_BLOCKING"})
+    if (const auto at = run.variables.find(name); at != run.variables.end() && at->second.size() == 1)
+      settings.set(key_of(name), at->second[0]);
+}
+
 // The options of `accelerate launch` stand before the program, and count less than the program's own.
 Words program_of(const Words& words, Settings& launcher) {
   const auto launch = std::ranges::find(words, "launch");
@@ -146,6 +153,7 @@ Result<Settings> shell_settings(const std::string& file, std::string_view text,
     for (const auto& [path, value] : launcher.all())
       if (path != "config_file" && !settings.has(path)) settings.set(path, value);
     settings.add(inner);
+    read_environment(run, settings);
     WEFT_CHECK(read_companions(beside, settings, notes));
     return settings;
   }

@@ -105,6 +105,14 @@ Status read_plan(std::string_view file, const Settings& settings, Config& config
   return {};
 }
 
+// Variables of the environment that a script sets.
+void read_environment(const Settings& settings, Config& config) {
+  for (const char* key : {"pytorch_cuda_alloc_conf", "pytorch_alloc_conf"})
+    if (const auto value = settings.find(key))
+      config.allocator = value->find("expandable_segments:True") == std::string::npos ? "default" : "expandable";
+  if (settings.on("cuda_launch_blocking")) config.launch = "blocking";
+}
+
 // What only one format means.
 Status read_format(std::string_view file, const Settings& settings, Config& config) {
   if (config.format == "torchtitan") {
@@ -161,6 +169,7 @@ Result<Config> parse_config(std::string_view file, std::string_view text, const 
   config.format = found.format;
   WEFT_CHECK(read_plan(file, found.settings, config));
   WEFT_CHECK(read_format(file, found.settings, config));
+  read_environment(found.settings, config);
   WEFT_CHECK(read_replicas(file, found.settings, config));
   read_state_types(found.settings, config);
   read_tuning(found.settings, config);

@@ -18,7 +18,8 @@ struct Config {
   std::map<std::string, std::int64_t> numbers;  // tp, pp, vp, cp, ep, zero, micro-batch, global-batch, seq, dp
   bool shard_in_node = false;  // FSDP's hybrid strategies: what a replica holds is divided within a node only
   std::optional<std::int64_t> accumulate;  // micro-batches of one rank; the global batch follows from the ranks
-  std::string recompute, precision, dispatcher, optimizer;  // empty: the file names none, or none that is modelled
+  // Empty: the file names none, or none that is modelled.
+  std::string recompute, precision, dispatcher, optimizer, allocator, launch;
   std::string tuning;  // how weights are tuned, where not all of them are: "LoRA", "QLoRA", "freeze"; empty: all
   std::vector<std::string> not_modelled;  // keys that change memory or time and are left out
   std::vector<std::string> unread;        // keys that nothing is known of

@@ -12,6 +12,24 @@
 namespace weft::training {
 namespace {
 
+TEST(Config, AScriptsEnvironmentSaysHowPytorchAllocatesAndLaunches) {
+  const std::string program =
+      "torchrun pretrain_gpt.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 \\\n"
+      "  --seq-length 128 --micro-batch-size 1 --global-batch-size 8 --vocab-size 100\n";
+  const auto set = parse_config("run.sh",
+                                "export CUDA_LAUNCH_BLOCKING=1\n"
+                                "PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True,max_split_size_mb:64' " +
+                                    program);
+  ASSERT_TRUE(set) << set.error().message;
+  EXPECT_EQ(set->allocator, "expandable");
+  EXPECT_EQ(set->launch, "blocking");
+  EXPECT_TRUE(set->unread.empty()) << fmt::format("{}", fmt::join(set->unread, " "));
+  const auto off = parse_config("run.sh", "export CUDA_LAUNCH_BLOCKING=0\n" + program);
+  ASSERT_TRUE(off) << off.error().message;
+  EXPECT_EQ(off->allocator, "");
+  EXPECT_EQ(off->launch, "");
+}
+
 TEST(Config, MegatronsArgumentsWithVariablesOfTheirScript) {
   const auto c = parse_config("run.sh", R"(#!/bin/bash
 TP=8

@@ -83,6 +83,8 @@ bool is_grouped(Collective collective) {
   }
 }
 
+int channels_to_peer(const System& s) { return shares_of(s).most; }
+
 std::vector<Row> grouped_rows(const System& s, Collective collective, Bytes bytes) {
   WEFT_REQUIRE(is_grouped(collective));
   Sent how = sent(s, part_of(s, collective, bytes));

@@ -14,6 +14,9 @@ bool is_grouped(Collective collective);
 // src/graph/paths.cc (ncclTopoComputeP2pChannels) of 2.19.4 to 2.30.7.
 std::vector<Row> grouped_rows(const System& system, Collective collective, Bytes bytes);
 
+// Channels that NCCL connects to each peer which something is sent to, whatever a message takes of them.
+int channels_to_peer(const System& system);
+
 // "a peer's part of 128K on 16 channels of at most 16K each": by what rule the release chose.
 std::string grouped_rule(const System& system, Collective collective, Bytes bytes);
 

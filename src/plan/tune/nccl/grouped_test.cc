@@ -30,6 +30,12 @@ Row chosen(const System& s, Bytes bytes, Collective collective = Collective::kAl
   return row == nullptr ? Row{} : *row;
 }
 
+// nccl issue 1685: 32 channels to each of 7 peers on 8 H100.
+TEST(NcclGrouped, AllChannelsToAPeerAreConnected) {
+  EXPECT_EQ(channels_to_peer(dgx_h100(8, 2602)), 32);
+  EXPECT_EQ(channels_to_peer({.release = 2602, .ranks = 16, .nodes = 2, .channels = 16, .peer_channels = 2}), 2);
+}
+
 TEST(NcclGrouped, UntilRelease228EveryChannelOfAPeerCountsForLL) {
   // 32 channels of 16 KiB are 512 KiB to each of eight peers: 4 MiB.
   EXPECT_EQ(chosen(dgx_h100(8, 2809), 4 * kMi).protocol, Protocol::kLL);
