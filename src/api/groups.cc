@@ -292,8 +292,8 @@ class MetGroups final : public Common {
       const auto bytes = std::as_bytes(std::span(&own, 1));
       std::vector<std::uint8_t> payload(bytes.size());
       std::memcpy(payload.data(), bytes.data(), bytes.size());
-      const auto ended = ended_or_among([&](Rank r) { return has_ended(names[static_cast<std::size_t>(r)]); },
-                                        without, &names);
+      const auto ended =
+          ended_or_among([&](Rank r) { return has_ended(names[static_cast<std::size_t>(r)]); }, without, &names);
       WEFT_TRY(const auto decision, member->decide(kShrink, payload, timeout_, ended, stops));
       Meeting meeting;
       std::vector<Rank> members;

@@ -102,9 +102,9 @@ Status check_buffers(const Request& r, const schedule::Algorithm& algorithm, con
   if (overlaps && !overwrites_input(r)) {
     const auto shift = static_cast<const std::byte*>(r.out) - static_cast<const std::byte*>(r.in);
     if (shift != b.in_place)
-      return bad_input("{}: input and output overlap: the output begins {} B {} the input's beginning, in place {} B after it",
-                       schedule::name(r.collective), shift < 0 ? -shift : shift, shift < 0 ? "before" : "after",
-                       b.in_place);
+      return bad_input(
+          "{}: input and output overlap: the output begins {} B {} the input's beginning, in place {} B after it",
+          schedule::name(r.collective), shift < 0 ? -shift : shift, shift < 0 ? "before" : "after", b.in_place);
   }
   return schedule::check_place(algorithm, overlaps);
 }

@@ -13,8 +13,8 @@ namespace weft::tune::nccl {
 Question forced(const Question& question, const Row& row);
 
 // The release that a tuner's name means, as System::release: "nccl" is the newest that is known, "nccl-2.27" the last
-// of 2.27, "nccl-2.29.2" that one, each also with ":symmetric". Errors (bad input): no release of NCCL, or one whose rules are not known, naming
-// those that are.
+// of 2.27, "nccl-2.29.2" that one, each also with ":symmetric". Errors (bad input): no release of NCCL, or one whose
+// rules are not known, naming those that are.
 Result<int> release_of(std::string_view tuner);
 // Whether a tuner's name ends with ":symmetric": the buffers of all calls are registered as symmetric windows.
 bool with_windows(std::string_view tuner);

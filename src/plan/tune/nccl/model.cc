@@ -246,9 +246,8 @@ void count_channels(const System& s, Collective c, Bytes bytes, Row& row) {
 }  // namespace
 
 std::string_view name(Algorithm algorithm) {
-  static constexpr std::string_view kNames[] = {
-      "Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT", "SendRecv", "SymLL", "SymLLMC",
-      "Sym", "SymMC"};
+  static constexpr std::string_view kNames[] = {"Tree", "Ring",     "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree",
+                                                "PAT",  "SendRecv", "SymLL",         "SymLLMC",      "Sym",  "SymMC"};
   return kNames[index(algorithm)];
 }
 
