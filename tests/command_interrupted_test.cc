@@ -19,6 +19,8 @@
 namespace weft {
 namespace {
 
+using nlohmann::json;
+
 struct Ended {
   int code = -1;
   std::string out, err;

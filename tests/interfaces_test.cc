@@ -7,7 +7,7 @@
 #include "net/link/interfaces.h"
 
 // Which network interfaces connections use.
-namespace weft::net::bootstrap {
+namespace weft::net::link {
 namespace {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -82,4 +82,4 @@ TEST(Interfaces, AreAdaptersOnlyTowardsOtherMachines) {
 }
 
 }  // namespace
-}  // namespace weft::net::bootstrap
+}  // namespace weft::net::link

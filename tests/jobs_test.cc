@@ -21,6 +21,8 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 std::string text_of(const Error& e) { return fmt::format("code {}: {}", static_cast<int>(e.code), e.message); }
 
+Host open(Rank ranks) { return Host::open(loopback(), ranks).value(); }
+
 TEST(Jobs, PodsOfAnIndexedJobMeetAtThatOfIndexZero) {
   EXPECT_EQ(first_pod("train-3.train.default.svc.cluster.local", 3).value(), "train-0.train.default.svc.cluster.local");
   EXPECT_EQ(first_pod("train-13", 13).value(), "train-0");

@@ -25,4 +25,24 @@ class Lifecycle : public testing::TestWithParam<const char*> {
   }
 };
 
+// Reduces until the communicator breaks, then goes on with the survivors, until `goal` successive calls went well.
+inline std::string stream_and_shrink(Communicator& comm, tests::Report& report, Rank goal_ranks) {
+  Communicator current = comm;
+  for (int good = 0;;) {
+    const std::string wrong = tests::reduce_and_check(current, 20000);
+    if (wrong.empty()) {
+      if (++good == 10) report.say("running ");
+      if (good >= 50 && current.ranks() == goal_ranks)
+        return fmt::format("well as {} of {}", current.rank(), goal_ranks);
+      continue;
+    }
+    if (wrong.find("instead of") != std::string::npos) return wrong;
+    auto survivors = current.shrink();
+    if (!survivors) return survivors.error().message;
+    current = std::move(*survivors);
+    if (current.ranks() < goal_ranks) return fmt::format("only {} go on", current.ranks());
+    good = 11;
+  }
+}
+
 }  // namespace weft

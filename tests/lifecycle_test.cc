@@ -29,26 +29,6 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp", "ucx", "mixed", "mixed_ucx"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Reduces until the communicator breaks, then goes on with the survivors, until `goal` successive calls went well.
-std::string stream_and_shrink(Communicator& comm, Report& report, Rank goal_ranks) {
-  Communicator current = comm;
-  for (int good = 0;;) {
-    const std::string wrong = reduce_and_check(current, 20000);
-    if (wrong.empty()) {
-      if (++good == 10) report.say("running ");
-      if (good >= 50 && current.ranks() == goal_ranks)
-        return fmt::format("well as {} of {}", current.rank(), goal_ranks);
-      continue;
-    }
-    if (contains(wrong, "instead of")) return wrong;
-    auto survivors = current.shrink();
-    if (!survivors) return survivors.error().message;
-    current = std::move(*survivors);
-    if (current.ranks() < goal_ranks) return fmt::format("only {} go on", current.ranks());
-    good = 11;
-  }
-}
-
 TEST_P(Lifecycle, SurvivorsOfAKilledRankGoOnWithRightResults) {
   constexpr Rank kRanks = 4;
   for (const Rank victim : {0, 2}) {

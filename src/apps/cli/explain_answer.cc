@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "apps/cli/help.h"
 #include "apps/cli/measured.h"
 #include "base/counted.h"
 #include "base/text.h"

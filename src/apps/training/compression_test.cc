@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "apps/training/answer.h"
 #include "apps/training/best.h"
 #include "apps/training/files.h"
 #include "apps/training/step.h"

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Rank 0 of four, which has met those that the test says, and notes whom it tells what. No process answers.
+// Rank 0 of four, which has met those that the test says, and notes whom it notifies. No process answers.
 class Rank0 : public testing::Test, protected FailureDetector::Connections {
  protected:
   Rank0() { meeting_.ranks.resize(4); }
@@ -78,7 +78,7 @@ TEST_F(Rank0, AnswersThoseWhoAskedWhenItsSuspicionChanges) {
   failures_.say_awaited({1}, 1h);  // the same
   EXPECT_EQ(told_awaited_, std::vector<Rank>{3});
   EXPECT_EQ(failures_.awaited(), 1);
-  failures_.say_awaited({}, 1h);  // it waits no more: nobody is told, and nobody asks
+  failures_.say_awaited({}, 1h);  // it waits no more: nobody is notified, and nobody asks
   failures_.say_awaited({2}, 1h);
   EXPECT_EQ(told_awaited_, std::vector<Rank>{3});
 }
