@@ -100,7 +100,7 @@ class ProcessGroupWeft(_torchft.ProcessGroupWrapper):  # type: ignore[misc]
             if before is not None:
                 before.abort()
             with _timed(seconds, "meet"):
-                backend = _compiled().join(_within(store, "meet"), rank, world_size, self._options(self._timeout))
+                backend = _compiled().join(_within(store, "meet"), rank, world_size, self._options())
         del before
         self._adopt(backend, store, rank, world_size)
         self._session = hashlib.sha256("".join(m.key for m in members).encode()).hexdigest()[:32]
@@ -132,8 +132,9 @@ class ProcessGroupWeft(_torchft.ProcessGroupWrapper):  # type: ignore[misc]
 
     # --- what configure() is made of ---
 
-    def _options(self, timeout: timedelta) -> Any:
-        options = _compiled().Options(timeout.total_seconds(), self._reproducible, "", self._transport)
+    def _options(self) -> Any:
+        """For meetings; calls have the group's own timeout afterwards."""
+        options = _compiled().Options(min(_MEETING, self._timeout).total_seconds(), self._reproducible, "", self._transport)
         if self._global_ranks:
             options.global_ranks_in_group = self._global_ranks
         return options
@@ -184,7 +185,7 @@ class ProcessGroupWeft(_torchft.ProcessGroupWrapper):  # type: ignore[misc]
         return group
 
     def _grown(self, store: Any, rank: int, stay: list[int], come: list[int], group: Any) -> Any:
-        size, options = len(stay) + len(come), self._options(min(_MEETING, self._timeout))
+        size, options = len(stay) + len(come), self._options()
         if rank in come:
             place = store.get("weft/place").decode()
             number = len(stay) + come.index(rank)
