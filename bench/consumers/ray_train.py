@@ -31,6 +31,11 @@ def train(_):
         carried_by(f"loss {float(total):.6f}")
 
 
-variables = {k: v for k, v in os.environ.items() if k.startswith("WEFT_") or k == "OMP_NUM_THREADS"}
-ray.init(num_cpus=4, include_dashboard=False, log_to_driver=True, runtime_env={"env_vars": variables})
+# Small machines have no room for more processes than the two workers and Ray's own, which need time to start.
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "300")
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
+os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
+variables = {k: v for k, v in os.environ.items() if k.startswith(("WEFT_", "RAY_TRAIN_")) or k == "OMP_NUM_THREADS"}
+ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100_000_000, log_to_driver=True, runtime_env={"env_vars": variables})
 ray.train.torch.TorchTrainer(train, train_loop_config={}, scaling_config=ray.train.ScalingConfig(num_workers=2)).fit()

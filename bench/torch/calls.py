@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times calls of torch.distributed on CPU tensors with gloo and with weft, block by block in turn in the same two processes.
 
-  build/torch/venv/bin/python bench/torch/calls.py [--quick]
+  build/torch/venv/bin/python bench/torch/calls.py [--quick] [--only CALL...]
 
 One thread per rank, async_op=False. Beside the backends stand the floor, the same call on backend "fake", which is Python and
 torch's dispatcher alone, and the bound, a copy of the bytes that a rank reads of its peer by one thread (torch's copy_).
@@ -90,8 +90,8 @@ def rank_main(rank, file, options, floor):
     if rank == 0:
         print("| call, bytes | gloo, min / median | weft | registered | gloo over weft: minima, medians | over registered | floor | bound |")
         print("|---|---|---|---|---|---|---|---|")
-    for name, sizes in SIZES.items():
-        for size in sizes:
+    for name in options.only:
+        for size in SIZES[name]:
             calls = {
                 "gloo": call_of(name, size, dist.group.WORLD, torch.zeros),
                 "weft": call_of(name, size, weft, torch.zeros),
@@ -120,6 +120,7 @@ def print_row(name, size, times, floor, bound):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="half the blocks")
+    parser.add_argument("--only", nargs="+", choices=list(SIZES), default=list(SIZES), metavar="CALL", help=", ".join(SIZES))
     parser.add_argument("--floors", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.floors:

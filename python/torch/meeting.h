@@ -146,7 +146,7 @@ inline std::string ranks_text(const GroupOptions& options) {
 }
 
 // Where torch gives two subgroups one name, as new_group() does when not all ranks call it with one list, each meets by
-// a key of its own. The key without the ranks tells which list rank 0 of a subgroup has given.
+// a key of its own. The key without the ranks has the list that rank 0 of a subgroup has given.
 struct GroupKey {
   std::string ranks, names, meets;
   explicit GroupKey(const std::string& key) : names(key), meets(key) {}

@@ -101,7 +101,7 @@ def pages(folder):
         text = f"What `import weftcomm` gives. [weft from Python](../../python.md) is the guide.\n\n{module_text(parsed(folder, module), names)}"
         title = titles.get(module, module.strip("_"))
         made[module.strip("_")] = (f"weftcomm: {title}", ", ".join(f"`{n}`" for n in names), text)
-    for module in ("kv", "reshard", "transfer"):
+    for module in ("jax", "kv", "reshard", "transfer"):
         tree = parsed(folder, module)
         taken, others = taken_from_private(folder, tree)
         names = public_names(tree) + others

@@ -73,3 +73,13 @@ def test_a_replica_is_killed_and_comes_back_and_each_step_is_that_of_its_members
     print(json.dumps(changes), json.dumps(lines[killed][-1]))
     assert [c["how"] for c in changes] == [["meet"], ["shrink"], ["grow", "order"] if killed < 2 else ["grow"]]
     assert all("exchange" in c["ms"] for c in changes)
+
+
+def test_quorums_are_made_of_the_communicator_that_their_members_share():
+    job = JOB.with_name("torchft_quorums.py")
+    done = subprocess.run([sys.executable, str(job)], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    later = "('grow',), (), ('shrink',), ('order',)]"
+    for number in (0, 1):
+        assert f"quorums of {number} [('meet',), ('shrink',), {later}" in done.stdout, done.stdout
+    assert f"quorums of 2 [('meet',), {later}" in done.stdout, done.stdout

@@ -4,8 +4,8 @@
     manager = torchft.Manager(pg=weft_torchft.ProcessGroupWeft(timeout=timedelta(seconds=30)), ...)
 
 torchft's configure() names the members of the new quorum by their rank only, and a replica that was started anew has the
-number of the one that has died. So the members first tell each other through the quorum's store which communicator each has:
-one key per member. With that they all decide alike: those that share a communicator (at least two) go on with it, without
+number of the one that has died. So the members first exchange through the quorum's store which communicator each has, one key
+per member. With that they all decide alike: those that share a communicator (at least two) go on with it, without
 the ranks that are gone, and take in the others; where none do, or where one of them does not succeed, all meet anew.
 """
 
@@ -46,7 +46,7 @@ class Change(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """What a member tells the others of its communicator."""
+    """What the others learn of a member's communicator."""
 
     key: str  # random
     session: str  # all that have it have been made members of one communicator; empty: this one has none
@@ -92,7 +92,7 @@ class ProcessGroupWeft(_torchft.ProcessGroupWrapper):  # type: ignore[misc]
         self._backend, self._pg, self._session = None, None, ""
         with _timed(seconds, "exchange"):
             own = _member(before, session)
-            members = [_Member(*json.loads(text)) for text in self._tell(store, "member", rank, world_size, json.dumps(own))]
+            members = [_Member(*json.loads(text)) for text in self._exchanged(store, "member", rank, world_size, json.dumps(own))]
         backend = self._continued(store, rank, members, before, seconds)
         how = tuple(part for part in ("shrink", "grow", "order") if part in seconds)
         if backend is None:
@@ -100,7 +100,7 @@ class ProcessGroupWeft(_torchft.ProcessGroupWrapper):  # type: ignore[misc]
             if before is not None:
                 before.abort()
             with _timed(seconds, "meet"):
-                backend = _compiled().join(_within(store, "meet"), rank, world_size, self._options(self._timeout))
+                backend = _compiled().join(_within(store, "meet"), rank, world_size, self._options())
         del before
         self._adopt(backend, store, rank, world_size)
         self._session = hashlib.sha256("".join(m.key for m in members).encode()).hexdigest()[:32]
@@ -132,13 +132,14 @@ class ProcessGroupWeft(_torchft.ProcessGroupWrapper):  # type: ignore[misc]
 
     # --- what configure() is made of ---
 
-    def _options(self, timeout: timedelta) -> Any:
-        options = _compiled().Options(timeout.total_seconds(), self._reproducible, "", self._transport)
+    def _options(self) -> Any:
+        """For meetings; calls have the group's own timeout afterwards."""
+        options = _compiled().Options(min(_MEETING, self._timeout).total_seconds(), self._reproducible, "", self._transport)
         if self._global_ranks:
             options.global_ranks_in_group = self._global_ranks
         return options
 
-    def _tell(self, store: Any, what: str, rank: int, size: int, text: str) -> list[bytes]:
+    def _exchanged(self, store: Any, what: str, rank: int, size: int, text: str) -> list[bytes]:
         """Every member's text. Errors: DistStoreError: one did not come within the timeout."""
         store.set(f"weft/{what}/{rank}", text)
         keys = [f"weft/{what}/{r}" for r in range(size)]
@@ -154,12 +155,12 @@ class ProcessGroupWeft(_torchft.ProcessGroupWrapper):  # type: ignore[misc]
         group, problem = None, None
         try:
             group = self._changed(store, rank, members, stay, before, seconds)
-        except Exception as error:  # torch's errors have no common class; the agreement tells all members
+        except Exception as error:  # torch's errors have no common class; all members learn of it by the agreement
             problem = error
             _log.warning("weft torchft: quorum %s: %s", self._quorum_id, str(error).splitlines()[0])
         with _timed(seconds, "agree"):
-            told = self._tell(store, "tried", rank, len(members), "failed" if problem else "done")
-        return group if all(text == b"done" for text in told) else None
+            outcomes = self._exchanged(store, "tried", rank, len(members), "failed" if problem else "done")
+        return group if all(text == b"done" for text in outcomes) else None
 
     def _changed(
         self, store: Any, rank: int, members: list[_Member], stay: list[int], before: Any, seconds: dict[str, float]
@@ -184,7 +185,7 @@ class ProcessGroupWeft(_torchft.ProcessGroupWrapper):  # type: ignore[misc]
         return group
 
     def _grown(self, store: Any, rank: int, stay: list[int], come: list[int], group: Any) -> Any:
-        size, options = len(stay) + len(come), self._options(min(_MEETING, self._timeout))
+        size, options = len(stay) + len(come), self._options()
         if rank in come:
             place = store.get("weft/place").decode()
             number = len(stay) + come.index(rank)
