@@ -71,9 +71,9 @@ std::unique_ptr<session::Session> session_over(std::unique_ptr<World> world, Var
 }
 
 double run_of(session::Session& session, const Request& request, int calls) {
-  must(session.run({.collective = Collective::kBarrier}));
+  must(session.operations().run({.collective = Collective::kBarrier}));
   const auto start = Clock::now();
-  for (int i = 0; i < calls; ++i) must(session.run(request));
+  for (int i = 0; i < calls; ++i) must(session.operations().run(request));
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls;
 }
 
@@ -114,8 +114,8 @@ void time_as(Rank rank, const std::string& job, int rounds) {
 // Callgrind collects inside of this function.
 [[gnu::noinline]] void broadcasts(session::Session& root, session::Session& other, const Request& request, int calls) {
   for (int i = 0; i < calls; ++i) {
-    must(root.run(request));
-    must(other.run(request));
+    must(root.operations().run(request));
+    must(other.operations().run(request));
   }
 }
 
@@ -128,8 +128,8 @@ void count(Variant variant, int calls, std::size_t bytes) {
                         .out = data.data(),
                         .count = data.size(),
                         .protocol = "LL64"};
-  must(root->run(request));  // plans
-  must(other->run(request));
+  must(root->operations().run(request));  // plans
+  must(other->operations().run(request));
   broadcasts(*root, *other, request, calls);
 }
 

@@ -115,7 +115,7 @@ Result<std::shared_ptr<Session>> Session::shrink(std::span<const Rank> without) 
 }
 
 // Those who are waited for here may wait themselves, in a call that another rank's death keeps from ending, for ranks
-// that have come here: whoever sees the death breaks the communicator.
+// that have come here: a rank that sees the death breaks the communicator.
 Result<Agreement> Session::agree(std::uint64_t bits) {
   if (!groups_) return unsupported("agree");
   if (finalized_) return tl::make_unexpected(*runner_.failure());

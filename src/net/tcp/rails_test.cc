@@ -107,8 +107,8 @@ class TwoRails : public testing::TestWithParam<link::Protection> {
   void pump_until(F&& done) {
     for (const auto until = messages::Clock::now() + kLong; !done();) {
       ASSERT_LT(messages::Clock::now(), until);
-      ASSERT_FALSE(at(0).failure()) << at(0).failure()->message;
-      for (const Rank r : {0, 1}) ASSERT_TRUE(at(r).end_of(1 - r).empty()) << at(r).end_of(1 - r);
+      ASSERT_FALSE(at(0).failures().failure()) << at(0).failures().failure()->message;
+      for (const Rank r : {0, 1}) ASSERT_TRUE(at(r).failures().end_of(1 - r).empty()) << at(r).failures().end_of(1 - r);
       for (const Rank r : {0, 1}) at(r).pump_all();
     }
   }
