@@ -119,11 +119,13 @@ Result<std::shared_ptr<Session>> Session::shrink(std::span<const Rank> without) 
 Result<Agreement> Session::agree(std::uint64_t bits) {
   if (!groups_) return unsupported("agree");
   if (finalized_) return tl::make_unexpected(*runner_.failure());
-  constexpr std::chrono::milliseconds kLookEvery{20};
-  Clock::time_point looked{};
+  // Calls that need nothing of the dead rank end by themselves, and soon.
+  constexpr std::chrono::milliseconds kLookEvery{20}, kFirst{1000}, kLast{5000};
+  const auto patience = std::clamp(executor_->timeout() / 6, kFirst, kLast);
+  Clock::time_point look_next = Clock::now() + patience;
   const auto usual = std::exchange(groups_->stops, [&] {
-    if (const auto now = Clock::now(); now - looked >= kLookEvery) {
-      looked = now;
+    if (const auto now = Clock::now(); now >= look_next) {
+      look_next = now + kLookEvery;
       if (const Status found = executor_->health();
           !found && found.error().code == Code::kPeerDied && !found.error().ranks.empty())
         executor_->break_off(found.error().ranks.front(), fabric::Cause::kDied);
