@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "weft/communicator.h"
 
@@ -19,6 +21,7 @@ namespace {
 
 constexpr int kFeatures = 8, kSamples = 4000, kSteps = 200;
 constexpr double kRate = 0.5;
+constexpr int kTries = 30;  // of shrink(), a second apart
 
 using Weights = std::array<double, kFeatures>;
 
@@ -66,8 +69,11 @@ weft::Status step(weft::Communicator& comm, Model& model) {
 // all_reduce may have succeeded on some survivors and failed on others, so that some are one step ahead.
 weft::Result<weft::Communicator> recover(weft::Communicator& broken, Model& model, const Model& before) {
   auto comm = broken.shrink();
-  while (!comm && comm.error().code == weft::Code::kNoQuorum) comm = broken.shrink();  // too few are here yet
-  if (!comm) return comm;                                                              // kLeftOut: end, others went on
+  for (int tries = 1; !comm && comm.error().code == weft::Code::kNoQuorum && tries < kTries; ++tries) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // too few are here yet, or too many have died
+    comm = broken.shrink();
+  }
+  if (!comm) return comm;  // kLeftOut: end, others went on; kNoQuorum: end, too few are left
   std::int32_t least = model.steps;
   const weft::Status agreed =
       comm->all_reduce<std::int32_t>(std::span(&least, 1), std::span(&least, 1), weft::ReduceOp::kMin);

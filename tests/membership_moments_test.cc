@@ -52,6 +52,29 @@ TEST_P(Membership, AgreementDoesNotCountARankThatIsInsideFinalize) {
 }
 
 // Rank 1 never comes; what ends the wait of rank 0 is reported to the others.
+TEST_P(Membership, AnAbortFromAnotherThreadEndsAWaitInAgreeAndAShrinkAfterItGoesOn) {
+  ConnectedJob job(2, options(20s), [](Communicator& c, Report&, NoticeBoard& board) -> std::string {
+    (void)c.barrier();  // it may fail already, where a rank that has passed it has aborted
+    if (c.rank() == 1) {
+      (void)board.await(1);
+      return text_of(c.shrink());
+    }
+    std::thread aborts([&] {
+      std::this_thread::sleep_for(200ms);
+      c.abort();
+    });
+    const auto begin = Clock::now();
+    std::string text = text_of(c.agree(1)).substr(0, 7);
+    if (Clock::now() - begin > 5s) text += " late";
+    aborts.join();
+    board.post(1, {});
+    return text + text_of(c.shrink());
+  });
+  const auto said = job.join();
+  EXPECT_EQ(said[0], code_of(Code::kAborted) + "ok as 0 of 2");
+  EXPECT_EQ(said[1], "ok as 1 of 2");
+}
+
 TEST_P(Membership, AWaitInAgreeAndInShrinkEndsWhenItIsInterrupted) {
   ConnectedJob job(3, options(20s), [](Communicator& c, Report&, NoticeBoard& board) -> std::string {
     if (!c.barrier()) return "no barrier";

@@ -106,13 +106,10 @@ class Common : public session::Groups {
   std::shared_ptr<const Origin> origin_;
 };
 
-// Ranks that a shrunk group is made without count as ended. `names`: what the ranks that are asked about are called in
-// `without`; null: as they are.
-std::function<bool(Rank)> ended_or_among(std::function<bool(Rank)> has_ended, std::span<const Rank> without,
-                                         const std::vector<Rank>* names = nullptr) {
+// Ranks that a shrunk group is made without count as ended.
+std::function<bool(Rank)> ended_or_among(std::function<bool(Rank)> has_ended, std::span<const Rank> without) {
   return [=, has_ended = std::move(has_ended)](Rank r) {
-    const Rank name = names == nullptr ? r : (*names)[static_cast<std::size_t>(r)];
-    return std::ranges::find(without, name) != without.end() || has_ended(r);
+    return std::ranges::find(without, r) != without.end() || has_ended(r);
   };
 }
 
@@ -292,9 +289,11 @@ class MetGroups final : public Common {
       const auto bytes = std::as_bytes(std::span(&own, 1));
       std::vector<std::uint8_t> payload(bytes.size());
       std::memcpy(payload.data(), bytes.data(), bytes.size());
-      const auto ended =
-          ended_or_among([&](Rank r) { return has_ended(names[static_cast<std::size_t>(r)]); }, without, &names);
-      WEFT_TRY(const auto decision, member->decide(kShrink, payload, timeout_, ended, stops));
+      const auto ended = [&](Rank r) { return has_ended(names[static_cast<std::size_t>(r)]); };
+      const auto left_out = [&](Rank r) {
+        return std::ranges::find(without, names[static_cast<std::size_t>(r)]) != without.end();
+      };
+      WEFT_TRY(const auto decision, member->decide(kShrink, payload, timeout_, ended, stops, left_out));
       Meeting meeting;
       std::vector<Rank> members;
       for (const auto& part : decision.parts) {

@@ -42,7 +42,7 @@ class Session {
   // From now on new groups can be made from this one.
   void regroup_by(std::unique_ptr<Groups> groups) {
     groups_ = std::move(groups);
-    if (groups_) groups_->stops = [this] { return executor_->stops(); };
+    if (groups_) groups_->stops = [this] { return stops_groups(); };
   }
 
   // From now on calls and failures go into this log. Requires: nothing has been started.
@@ -89,6 +89,8 @@ class Session {
   // A message that no call has received ends the communicator. Errors: that.
   Status all_received();
 
+  // Is a wait for a new group or an agreement to end: interrupted, or this rank was aborted after the wait had begun?
+  bool stops_groups() { return executor_->stops() || (executor_->aborted() && !was_aborted_); }
   tl::unexpected<Error> unsupported(const char* what) const;
   Error not_made(const char* what, Error error);
   // A collective of another call; started operations come first. See inside().
@@ -105,6 +107,7 @@ class Session {
   OperationQueue operations_;
   Clock::time_point looked_{};      // by test(), for what is wrong
   std::unique_ptr<Groups> groups_;  // null: none can be made; uses the executor
+  bool was_aborted_ = false;        // when the last of shrink(), agree() and grow() began
   bool finalized_ = false;          // by all ranks: the runner's failure says so
   static constexpr std::size_t kReserve = std::size_t{16} << 10;
   std::vector<std::byte> reserve_ = std::vector<std::byte>(kReserve);  // to say that memory has ended

@@ -96,9 +96,10 @@ Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {
                          .out = id.bytes.data(),
                          .count = id.bytes.size(),
                          .type = DataType::kUint8}));
+  was_aborted_ = executor_->aborted();
   // The ranks here may end, or be interrupted, while the new ones are still to come.
   auto met = groups_->meet(id, executor_->rank(), ranks, [this]() -> Status {
-    if (executor_->stops()) return runner_.intact();
+    if (stops_groups()) return runner_.intact();
     return executor_->health();
   });
   if (!met) return tl::make_unexpected(not_made("grow", std::move(met.error())));
@@ -108,6 +109,7 @@ Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {
 Result<std::shared_ptr<Session>> Session::shrink(std::span<const Rank> without) {
   if (!groups_) return unsupported("shrink");
   if (finalized_) return tl::make_unexpected(*runner_.failure());
+  was_aborted_ = executor_->aborted();
   executor_->break_off(executor_->rank(), fabric::Cause::kShrinks);  // unless it is broken already
   if (!runner_.failure())
     (void)runner_.fail(failure(Code::kAborted, Blame::kCommunicator, "rank {}: shrink was called", executor_->rank()));
@@ -119,10 +121,11 @@ Result<std::shared_ptr<Session>> Session::shrink(std::span<const Rank> without) 
 Result<Agreement> Session::agree(std::uint64_t bits) {
   if (!groups_) return unsupported("agree");
   if (finalized_) return tl::make_unexpected(*runner_.failure());
+  was_aborted_ = executor_->aborted();
   // Calls that need nothing of the dead rank end by themselves, and soon.
   constexpr std::chrono::milliseconds kLookEvery{20}, kFirst{1000}, kLast{5000};
-  const auto patience = std::clamp(executor_->timeout() / 6, kFirst, kLast);
-  Clock::time_point look_next = Clock::now() + patience;
+  const auto longest = std::clamp(executor_->timeout() / 6, kFirst, kLast);
+  Clock::time_point look_next = Clock::now() + longest;
   const auto usual = std::exchange(groups_->stops, [&] {
     if (const auto now = Clock::now(); now >= look_next) {
       look_next = now + kLookEvery;
@@ -130,7 +133,7 @@ Result<Agreement> Session::agree(std::uint64_t bits) {
           !found && found.error().code == Code::kPeerDied && !found.error().ranks.empty())
         executor_->break_off(found.error().ranks.front(), fabric::Cause::kDied);
     }
-    return executor_->stops();
+    return stops_groups();
   });
   auto agreed = groups_->agree(bits);
   groups_->stops = usual;

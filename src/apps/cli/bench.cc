@@ -71,6 +71,9 @@ Result<Machine> settle(BenchSpec& spec) {
   if (spec.transport != "threads") WEFT_CHECK(env::check_transport("--transport", spec.transport));
   if (spec.sweep.iterations < 0) return bad_input("--iters {}: not a number of iterations", spec.sweep.iterations);
   WEFT_CHECK(check_channels(spec.forced.channels));
+  if (spec.forced.tuner.starts_with("nccl") && spec.forced.channels != 0)
+    return bad_input("--channels {}: NCCL's tuner chooses the channels; NCCL_MAX_NCHANNELS=N bounds them",
+                     spec.forced.channels);
   if (spec.forced.tuner != "weft") {
     if (const auto release = tune::nccl::release_of(spec.forced.tuner);
         !release && !tune::has_vendor_rules(spec.forced.tuner))

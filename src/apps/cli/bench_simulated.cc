@@ -140,6 +140,11 @@ Result<Job> job_on(const BenchSpec& spec, const Machine& machine, sim::Disturban
     WEFT_TRY(job.nccl, tune::nccl::system_of(*machine.view, ranks));
     WEFT_TRY(job.nccl->release, tune::nccl::release_of(spec.forced.tuner));
     job.nccl->windows = tune::nccl::with_windows(spec.forced.tuner);
+    if (job.nccl->windows && schedule::reduces(spec.sweep.collective) &&
+        ((spec.sweep.op != ReduceOp::kSum && spec.sweep.op != ReduceOp::kAvg) || !is_float(spec.sweep.type) ||
+         size_of(spec.sweep.type) > 4))
+      return bad_input("--tuner {}: kernels for symmetric windows sum floats of at most 4 bytes, not {} of {}",
+                       spec.forced.tuner, spec.sweep.op_name, spec.sweep.type_name);
     if (job.nccl->windows)
       if (const std::string why = tune::nccl::why_not_symmetric(*job.nccl, spec.sweep.collective); !why.empty())
         return bad_input("--tuner {}: {} on {}: {}", spec.forced.tuner, spec.sweep.collective_name, machine.name, why);

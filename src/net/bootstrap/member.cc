@@ -314,8 +314,8 @@ Member::State Member::state_of(Rank rank, milliseconds limit, std::uint32_t grou
 }
 
 Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& payload, milliseconds timeout,
-                                        const std::function<bool(Rank)>& has_ended,
-                                        const std::function<bool()>& stops) {
+                                        const std::function<bool(Rank)>& has_ended, const std::function<bool()>& stops,
+                                        const std::function<bool(Rank)>& left_out) {
   Shared& shared = *shared_;
   const MemberIdentity& self = shared.identity;
   std::vector<bool> gone;
@@ -326,10 +326,15 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
     mine.acceptor.called = true;
     gone = shared.gone;
   }
-  Search search(self, shared.tag, instance, timeout, has_ended, std::move(gone));
+  const std::function<bool(Rank)> ended = [&](Rank r) {
+    return (left_out && left_out(r)) || (has_ended && has_ended(r));
+  };
+  Search search(self, shared.tag, instance, timeout, ended, std::move(gone));
   search.own = [&](const Message& request) { return shared.reply(request); };
   search.outcome = [&] { return shared.outcome(instance); };
-  search.note_gone = [&](Rank r) { shared.note_gone(r); };
+  search.note_gone = [&](Rank r) {
+    if (!left_out || !left_out(r)) shared.note_gone(r);
+  };
   search.note_outcome = [&](const Value& value) { shared.note_outcome(instance, value); };
   search.say_coordinates = [&](bool on) {
     const std::lock_guard guard(shared.mutex);

@@ -57,8 +57,10 @@ class Member {
   // answer; nothing is lost, the call can be repeated with the payload that was given first; kAborted: `stops` has said
   // that the wait is to end, which it is asked all the time; likewise. kNoResources: this process has had no descriptor
   // left to ask with for `timeout`; likewise.
+  // Ranks that are `left_out` are taken for ended in this decision only.
   Result<Decision> decide(std::uint32_t instance, const Octets& payload, std::chrono::milliseconds timeout,
-                          const std::function<bool(Rank)>& has_ended = {}, const std::function<bool()>& stops = {});
+                          const std::function<bool(Rank)>& has_ended = {}, const std::function<bool()>& stops = {},
+                          const std::function<bool(Rank)>& left_out = {});
 
   // Of two ranks that have called different things: in which call, and fingerprints of what each had called up to it.
   // Call 0: not known.
