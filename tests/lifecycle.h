@@ -10,6 +10,8 @@
 
 namespace weft {
 
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 // A communicator of processes over the transport that the parameter names.
 class Lifecycle : public testing::TestWithParam<const char*> {
  protected:

@@ -24,8 +24,6 @@ using tests::reduce_and_check;
 using tests::Report;
 using Clock = std::chrono::steady_clock;
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST_P(Lifecycle, RowsAndColumnsAreCommunicatorsOfTheirOwn) {
   constexpr Rank kColumns = 2;
   const auto said = ConnectedJob(6, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {

@@ -24,8 +24,6 @@ using tests::reduce_and_check;
 using tests::Report;
 using Clock = std::chrono::steady_clock;
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 INSTANTIATE_TEST_SUITE_P(Over, Lifecycle, testing::Values("shm", "tcp", "ucx", "mixed", "mixed_ucx"),
                          [](const auto& info) { return std::string(info.param); });
 

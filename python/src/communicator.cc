@@ -41,12 +41,6 @@ nb::object as_tuple(const Received& r, std::size_t parts) { return nb::make_tupl
 
 class Tagged;
 
-// Of one message: 0 looks once, which for the library is the shortest wait; nothing: as long as the communicator waits.
-std::optional<std::chrono::milliseconds> message_timeout(std::optional<double> seconds, const char* operation) {
-  if (!seconds) return std::nullopt;
-  return std::max(milliseconds_of(*seconds, operation), std::chrono::milliseconds(1));
-}
-
 class Comm {
  public:
   explicit Comm(Communicator c) : lane_(std::make_shared<Lane>(std::move(c))) {

@@ -2,7 +2,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -28,6 +30,12 @@ inline std::chrono::milliseconds milliseconds_of(double seconds, const char* ope
                          " s (100 years)"),
                  operation);
   return std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+}
+
+// Of one message: 0 looks once, which for the library is the shortest wait; nothing: as long as the communicator waits.
+inline std::optional<std::chrono::milliseconds> message_timeout(std::optional<double> seconds, const char* operation) {
+  if (!seconds) return std::nullopt;
+  return std::max(milliseconds_of(*seconds, operation), std::chrono::milliseconds(1));
 }
 
 constexpr const char* name_of(Code code) {

@@ -11,7 +11,6 @@
 #include "base/nearest_words.h"
 #include "base/text.h"
 #include "plan/cost/access_costs.h"
-#include "plan/cost/shipped.h"
 #include "plan/tune/nccl/choice.h"
 #include "plan/tune/vendor_rules.h"
 
@@ -102,7 +101,7 @@ Result<Machine> settle(BenchSpec& spec) {
         std::make_shared<cost::MachineView>(machine.view->topology(), std::move(costs), machine.view->caches());
   }
   if (tune::nccl::with_windows(spec.forced.tuner)) {
-    WEFT_TRY(const auto calibration, cost::read_calibration(spec.calibration));
+    WEFT_TRY(const auto calibration, calibration_of(spec.calibration));
     WEFT_TRY(auto costs, cost::costs_with_windows(*machine.view, calibration));
     machine.view =
         std::make_shared<cost::MachineView>(machine.view->topology(), std::move(costs), machine.view->caches());

@@ -21,7 +21,6 @@
 #include "machine/machine.h"
 #include "model/sim/flow/flow_fabric.h"
 #include "net/memory/endpoint.h"
-#include "plan/cost/shipped.h"
 
 namespace weft::cli {
 
@@ -62,6 +61,12 @@ void say_what_has_no_effect(const std::string& on, const topology::Topology& top
              on.substr(at, on.find(',', at) - at), on);
 }
 
+Result<cost::CalibrationText> calibration_of(const std::string& given) {
+  if (!given.empty()) return cost::read_calibration(given);
+  WEFT_TRY(const env::Settings settings, env::read());
+  return cost::read_calibration(settings.calibration);
+}
+
 Result<Machine> load_machine(const std::string& on, const std::string& calibration) {
   Machine machine{on, !on.empty() && on != "this", nullptr};
   if (!machine.simulated) {
@@ -73,12 +78,7 @@ Result<Machine> load_machine(const std::string& on, const std::string& calibrati
   }
   WEFT_TRY(auto topology, topology::load_machine(on, topology::read_recorded));
   say_what_has_no_effect(on, topology);
-  std::string file = calibration;
-  if (file.empty()) {
-    WEFT_TRY(const env::Settings settings, env::read());
-    file = settings.calibration;
-  }
-  WEFT_TRY(const auto constants, cost::read_calibration(file));
+  WEFT_TRY(const auto constants, calibration_of(calibration));
   WEFT_TRY(auto view, cost::shipped_view(std::move(topology), constants));
   machine.view = std::make_shared<cost::MachineView>(std::move(view));
   return machine;

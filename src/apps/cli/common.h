@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "plan/cost/machine_view.h"
+#include "plan/cost/shipped.h"
 #include "plan/protocol/capabilities.h"
 #include "plan/schedule/element.h"
 #include "plan/schedule/lower/lower.h"
@@ -41,6 +42,8 @@ struct Machine {
   bool simulated = false;
   std::shared_ptr<const cost::MachineView> view;
 };
+// A modelled machine's calibration: this file's, else WEFT_CALIBRATION's, else none. Errors (bad input): of the file.
+Result<cost::CalibrationText> calibration_of(const std::string& given);
 // `calibration`: a file of weft.calibration/1 for it; empty: WEFT_CALIBRATION, else what weft ships. Errors (bad
 // input): see topology::load_machine; a calibration that is none, or for this machine, which is measured.
 Result<Machine> load_machine(const std::string& on, const std::string& calibration = "");

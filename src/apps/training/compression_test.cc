@@ -3,33 +3,11 @@
 #include "apps/training/answer.h"
 #include "apps/training/best.h"
 #include "apps/training/files.h"
-#include "apps/training/step.h"
-#include "machine/machine.h"
-#include "plan/cost/shipped.h"
+#include "apps/training/test_inputs.h"
 
 // Gradients that are compressed on their way.
 namespace weft::training {
 namespace {
-
-Model model(const std::string& name) {
-  auto m = load_model(name);
-  EXPECT_TRUE(m.has_value()) << (m ? "" : m.error().message);
-  return m ? *m : Model{};
-}
-
-std::unique_ptr<cost::MachineView> machine(const std::string& name) {
-  auto topology = topology::load_machine(name);
-  EXPECT_TRUE(topology.has_value());
-  auto view = cost::shipped_view(std::move(*topology));
-  EXPECT_TRUE(view.has_value());
-  return std::make_unique<cost::MachineView>(std::move(*view));
-}
-
-Card card(const char* part, const char* precision = "bf16") {
-  auto c = load_card(part, precision);
-  EXPECT_TRUE(c.has_value());
-  return c ? *c : Card{};
-}
 
 Answer answer_to(const std::string& words, const std::string& on) {
   auto parsed = parse_words(words);

@@ -15,7 +15,7 @@
 
 namespace weft::net::messages {
 
-// Who broke a communicator, and how.
+// The end of a communicator: the rank at fault, how it failed, and the rank that found it.
 struct BrokenBy {
   Rank culprit;
   fabric::Cause cause;
@@ -24,17 +24,17 @@ struct BrokenBy {
   std::string words = {};
 };
 
-// What a rank knows of the ends of its peers, of whom they wait for, and of the end of its communicator: from frames,
-// from connections that end, and from the processes of the others, which it asks.
-// Thread: the communicator's, but for say_why(). Where a function says "under the guard" its caller holds that; what
-// frames say may then come on the threads of communicators that share the hub.
+// Keeps how the peers of a rank have ended, whom they wait for, and how its communicator was broken. Frames,
+// connections that end, and the processes of the others, which it asks, are its sources. Thread: the communicator's,
+// but for say_why(). Where a function says "under the guard" its caller holds that; what frames say may then come on
+// the threads of communicators that share the hub.
 class FailureDetector {
  public:
   static constexpr std::chrono::milliseconds kAnswerTime{200};  // for a question to another process
   static constexpr const char* kHasLeft = "it has left";        // the end of a peer that said goodbye
   static constexpr std::chrono::milliseconds kLately{200};  // how long what a peer said of its waiting holds, at least
 
-  // What it asks of the endpoint. All but guard(), clash_with() and describe() under the guard.
+  // The endpoint's side. All functions but guard(), clash_with() and describe() are called under the guard.
   class Connections {
    public:
     virtual Hub::Guard guard() const = 0;
@@ -48,7 +48,7 @@ class FailureDetector {
     // What comes from here on goes nowhere but into blocks: callers' memory is theirs again.
     virtual void forget_targets() = 0;
     virtual void drop_callers() = 0;
-    // In which call this rank and the peer differ first.
+    // The first call in which this rank and the peer differ.
     virtual bootstrap::Member::Clash clash_with(Rank peer) const = 0;
     // The fingerprint of this rank's calls up to that one; empty: it is not known, or no more.
     virtual std::optional<std::uint32_t> chain_at(std::uint64_t call) const = 0;
