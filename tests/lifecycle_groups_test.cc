@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <future>
 #include <thread>
 
 #include "base/result.h"
@@ -165,6 +166,21 @@ TEST(UniqueIds, AreTextAndBack) {
   auto alone = Communicator::connect(place.id(), 0, 1);
   ASSERT_TRUE(alone) << alone.error().message;
   EXPECT_EQ(alone->grow(place.id(), 1).error().code, Code::kInvalidArgument);
+}
+
+TEST(UniqueIds, AMeetingWhoseTimeIsUpNamesWhoHasNotCome) {
+  const auto place = MeetingPlace::open(4, {.timeout = std::chrono::seconds(1)}).value();
+  std::vector<std::future<Result<Communicator>>> ranks;
+  for (const Rank r : {0, 2})
+    ranks.push_back(std::async(std::launch::async, [&place, r] {
+      return Communicator::connect(place.id(), r, 4, {.transport = "tcp", .timeout = std::chrono::seconds(10)});
+    }));
+  for (auto& rank : ranks) {
+    const auto met = rank.get();
+    ASSERT_FALSE(met);
+    EXPECT_EQ(met.error().code, Code::kTimeout) << met.error().message;
+    EXPECT_EQ(met.error().ranks, (std::vector<Rank>{1, 3})) << met.error().message;
+  }
 }
 
 // All ranks of a communicator in one thread: nothing may wait for one of them alone.

@@ -157,6 +157,24 @@ TEST_P(Lifecycle, AMonitoredBarrierNamesAllLateRanksOnEveryRankThatCame) {
   for (const std::size_t r : {2, 4}) EXPECT_FALSE(contains(said[r], "well")) << said[r];
 }
 
+TEST_P(Lifecycle, AMonitoredBarrierOfZeroWaitsAsLongAsTheCommunicator) {
+  const auto said = ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      if (c.rank() == 1) std::this_thread::sleep_for(300ms);
+                      const Status s = c.monitored_barrier(0ms);
+                      return s ? "well" : s.error().message;
+                    }).join();
+  for (const std::string& one : said) EXPECT_EQ(one, "well");
+}
+
+TEST_P(Lifecycle, GrowingByAnEmptyIdIsRefusedOnAllRanks) {
+  const auto said = ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+                      const auto grown = c.grow(UniqueId{}, 3);
+                      if (grown || grown.error().code != Code::kInvalidArgument) return "not refused";
+                      return c.barrier() ? "well" : "broken";
+                    }).join();
+  for (const std::string& one : said) EXPECT_EQ(one, "well");
+}
+
 TEST_P(Lifecycle, AnAbortDuringAMonitoredBarrierIsSaidOfThatCall) {
   const auto said = ConnectedJob(2, options(), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
                       if (!c.barrier()) return "no barrier";

@@ -99,6 +99,29 @@ TEST_P(Membership, AWaitInAgreeAndInShrinkEndsWhenItIsInterrupted) {
   EXPECT_TRUE(contains(said[2], "rank 0 aborted")) << said[2];
 }
 
+// It counts what this rank brought first, over every transport.
+TEST_P(Membership, AnAgreementThatWasInterruptedGoesOnInTheNextCall) {
+  ConnectedJob job(3, options(20s), [](Communicator& c, Report&, NoticeBoard& board) -> std::string {
+    if (!c.barrier()) return "no barrier";
+    if (c.rank() == 0) {
+      const auto until = Clock::now() + 200ms;
+      c.set_interrupt([until] { return Clock::now() > until; });
+      if (const auto first = c.agree(1); first || first.error().code != Code::kAborted) return "not interrupted";
+      c.set_interrupt({});
+      board.post(1, {});
+    } else {
+      (void)board.await(1);
+    }
+    std::string said;
+    for (const std::uint64_t bits : {3, 7}) {
+      const auto agreed = c.agree(bits);
+      said += agreed ? fmt::format("{} ", agreed->bits) : text_of(agreed.error());
+    }
+    return said;
+  });
+  for (const std::string& said : job.join()) EXPECT_EQ(said, "1 7 ");
+}
+
 TEST_P(Membership, WhatARankSaysOfItsAbortIsReadByAllOthers) {
   ConnectedJob job(4, options(20s), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
     if (!c.barrier()) return "no barrier";

@@ -59,6 +59,25 @@ TEST_P(ReportedElsewhere, AnAgreementOfWhichSomeRanksHaveNotSeenADeathEndsAtOnce
   for (const std::size_t r : {0, 1, 2, 3}) EXPECT_EQ(said[r], "1 without 4");
 }
 
+// The same where no survivor has a connection to the dead rank, so that none of their fabrics knows of its death.
+TEST_P(ReportedElsewhere, AnAgreementFindsADeathOfARankThatNobodyHasTalkedTo) {
+  ConnectedJob job(4, options(12s), [](Communicator& c, Report&, NoticeBoard&) -> std::string {
+    if (c.rank() == 3) kill(getpid(), SIGKILL);
+    const auto begin = Clock::now();
+    int value = 0;
+    if (c.rank() == 1)
+      if (const Status waited = c.receive(std::span(&value, 1), 0);
+          named(waited, begin) != code_of(Code::kPeerDied) + " of 3")
+        return "receive: " + named(waited, begin);
+    const auto agreed = c.agree(1);
+    if (!agreed) return text_of(agreed.error());
+    if (Clock::now() - begin > 8s) return "late";
+    return fmt::format("{} without {}", agreed->bits, fmt::join(agreed->ended, ","));
+  });
+  const auto said = job.join({3});
+  for (const std::size_t r : {0, 1, 2}) EXPECT_EQ(said[r], "1 without 3");
+}
+
 // open-mpi/ompi #11724, pmodels/mpich #2198: recovery hangs after a second failure.
 TEST_P(ReportedElsewhere, TwoDeathsOneAfterAnotherAreShrunkAwayAndTheRestSplits) {
   ConnectedJob job(5, options(30s), [](Communicator& c, Report&, NoticeBoard&) -> std::string {

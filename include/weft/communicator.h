@@ -261,12 +261,12 @@ class Communicator {
   // Messages with tags never meet those without, and are independent of the order of collectives. Between two ranks,
   // those that match one receive are taken in the order in which they were sent. A receive's buffer may be larger than
   // the message; kAnySource serves the senders in turn. A send returns when `data` may be changed: short messages
-  // (16 KiB, up to 1 MiB per receiver together) may then not have been received yet, longer ones are on their way to
-  // a receive that has been called. `timeout`: as Request::timeout, from the start until bytes
-  // are on their way; from then on as set_timeout() says.
-  // Errors: kInvalidArgument; kMismatch, on the receiver, and on the sender of a long message: the buffer is too small
-  // or of another type; kTimeout: nothing matched. All of these blame the operation only: the communicator works on.
-  // kTimeout while the bytes are on their way, kPeerDied, kPeerLeft, kAborted: as run.
+  // (up to 16 KiB) may then not have been received yet, some 30 of them or 256 KiB to a receiver that makes no calls;
+  // longer ones are on their way to a receive that has been called. `timeout`: as Request::timeout, from the start
+  // until bytes are on their way; from then on as set_timeout() says. Errors: kInvalidArgument; kMismatch, on the
+  // receiver, and on the sender of a long message: the buffer is too small or of another type; kTimeout: nothing
+  // matched. All of these blame the operation only: the communicator works on. kTimeout while the bytes are on their
+  // way, kPeerDied, kPeerLeft, kAborted: as run.
   [[nodiscard]] Status send(const void* data, std::size_t count, DataType type, Rank peer, std::int32_t tag,
                             std::optional<std::chrono::milliseconds> timeout = {});
   [[nodiscard]] Result<Received> receive(void* data, std::size_t count, DataType type, Rank source, std::int32_t tag,
@@ -404,7 +404,8 @@ class Communicator {
   // communicator.
   void abort(std::string_view why = {});
   // Returns when all ranks have called it, like barrier(). If some do not within `timeout` (at most the communicator's
-  // own): kTimeout, which names all of them, on every rank that has called; the communicator is then broken.
+  // own, which 0 stands for): kTimeout, which names all of them, on every rank that has called; the communicator is
+  // then broken, and who calls later reads the lowest of them.
   [[nodiscard]] Status monitored_barrier(std::chrono::milliseconds timeout);
   // Waits for all started operations and for all ranks to do the same; afterwards the communicator does nothing more.
   // It is a call of its own: ranks that finalize while others are in a barrier disagree with them. Errors: as run;

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "failed.h"
@@ -103,6 +104,11 @@ ReduceOp op_of(nb::handle value, const char* operation) {
   return *known;
 }
 
+void set_experts(Call& call, const nb::bytes& table) {
+  call.experts.resize(table.size() / sizeof(std::int32_t));
+  std::memcpy(call.experts.data(), table.data(), call.experts.size() * sizeof(std::int32_t));
+}
+
 void set_option(Call& call, const std::string& name, nb::handle value) {
   Request& r = call.request;
   if (name == "reproducible")
@@ -119,6 +125,12 @@ void set_option(Call& call, const std::string& name, nb::handle value) {
     call.counts = nb::cast<std::vector<std::size_t>>(value);
   else if (name == "receive_counts")
     call.receive_counts = nb::cast<std::vector<std::size_t>>(value);
+  else if (name == "experts")
+    set_experts(call, nb::cast<nb::bytes>(value));
+  else if (name == "per_token")
+    r.per_token = nb::cast<int>(value);
+  else if (name == "expert_count")
+    r.expert_count = nb::cast<int>(value);
   else
     throw Failed(invalid("unknown option " + name), call.operation);
 }
@@ -150,11 +162,13 @@ void set_count(Request& r, const Array* in, const Array* out, Place place, const
     case Collective::kBarrier:
       return;
     case Collective::kAllGather:
+    case Collective::kDispatch:
       return fits(ins, outs), void(r.count = ins);
     case Collective::kGather:
       if (is_root) fits(ins, outs);
       return void(r.count = ins);
     case Collective::kReduceScatter:
+    case Collective::kCombine:
       return fits(outs, ins), void(r.count = outs);
     case Collective::kScatter:
       if (is_root) fits(outs, ins);

@@ -17,10 +17,12 @@ struct Call {
   std::vector<Array> arrays;
   nanobind::object result;
   std::vector<std::size_t> counts, receive_counts;
+  std::vector<std::int32_t> experts;
 
   Status run(auto& group) {
     request.counts = counts;
     request.receive_counts = receive_counts;
+    request.experts = experts;
     return group.run(request);
   }
 };
@@ -31,7 +33,8 @@ struct Place {
 };
 
 // `in`, `out`: arrays or None; `options`: None or a dict, of which `counts` are the elements of the parts of the uneven
-// collectives. Errors: Failed (bad input) and those of Array.
+// collectives, and `experts` the bytes of the table of dispatch and combine. Errors: Failed (bad input) and those of
+// Array.
 Call prepare(Place place, int kind, nanobind::object in, nanobind::object out, nanobind::object op, Rank root,
              nanobind::object options);
 

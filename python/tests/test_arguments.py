@@ -67,6 +67,8 @@ CALLS = {
         "all_gather": dict(x=X, out=None, stack=False, counts=None, wait=True),
         "reduce_scatter": dict(x=X, op="sum", out=None, counts=None, wait=True),
         "all_to_all": dict(x=X, out=None, send_counts=[4], receive_counts=[4], wait=True),
+        "dispatch": dict(x=X, experts=np.zeros((1, 4, 1), int), expert_count=1, out=None, wait=True),
+        "combine": dict(x=np.ones((1, 4)), experts=np.zeros((1, 4, 1), int), expert_count=1, op="sum", out=None, wait=True),
         "gather": dict(x=X, root=0, out=None, stack=False, wait=True),
         "scatter": dict(x=X, out=np.ones(4), root=0, wait=True),
         "barrier": dict(timeout=1.0),

@@ -45,10 +45,11 @@ void bind_elastic(pybind11::module_& m, pybind11::class_<Group, Bases...>& group
       py::call_guard<py::gil_scoped_release>());
   group.def(
       "shrunk",
-      [](Group& self, const Store& store) {
-        return c10::make_intrusive<Group>(store, value_or_raise(self.quiet()->communicator().shrink()), self.options());
+      [](Group& self, const Store& store, const std::vector<Rank>& without) {
+        return c10::make_intrusive<Group>(store, value_or_raise(self.quiet()->communicator().shrink(without)),
+                                          self.options());
       },
-      py::arg("store"), py::call_guard<py::gil_scoped_release>());
+      py::arg("store"), py::arg("without") = std::vector<Rank>{}, py::call_guard<py::gil_scoped_release>());
   group.def(
       "grown",
       [](Group& self, const Store& store, const std::string& id, int size) -> Pointer {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, ge
 
 from . import _arguments, _errors
 from ._arrays import array_of, new_like, shape_of
+from ._experts import COMBINE, TABLE, ExpertCollectives
 from ._work import Work
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ _ALL_REDUCE, _BROADCAST, _REDUCE, _ALL_GATHER, _REDUCE_SCATTER, _ALL_TO_ALL, _GA
 BARRIER, _ALL_GATHER_V, _REDUCE_SCATTER_V, _ALL_TO_ALL_V = range(9, 13)
 _NAMES = (
     "all_reduce broadcast reduce all_gather reduce_scatter all_to_all gather scatter send_receive barrier all_gather "
-    "reduce_scatter all_to_all"
+    "reduce_scatter all_to_all dispatch combine"
 ).split()
-_REDUCING = (_ALL_REDUCE, _REDUCE, _REDUCE_SCATTER, _REDUCE_SCATTER_V)
+_OWN = dict.fromkeys((_ALL_GATHER_V, _REDUCE_SCATTER_V, _ALL_TO_ALL_V), ("counts", "receive_counts")) | TABLE  # what calls add
+_REDUCING = (_ALL_REDUCE, _REDUCE, _REDUCE_SCATTER, _REDUCE_SCATTER_V, COMBINE)
 
 
 class Core(Protocol):
@@ -59,7 +61,7 @@ def _no_op(operation: str) -> _errors.InvalidArgument:
     return _errors.InvalidArgument(f"op None: there are {', '.join(get_args(Op))}", operation=operation)
 
 
-class Collectives:
+class Collectives(ExpertCollectives):
     """The collectives of a group of ranks."""
 
     def __init__(self, core: Core, rank: int, size: int) -> None:
@@ -347,7 +349,7 @@ class Collectives:
             raise _no_op(operation)
         root = _arguments.rank(root, "root", operation, self._size)
         wait = _arguments.flag(wait, "wait", operation)
-        done = self._core.call(kind, x, out, op, root, wait, self._given(options, root, operation, kind > BARRIER) if options else None)
+        done = self._core.call(kind, x, out, op, root, wait, self._given(options, root, operation, _OWN.get(kind, ())) if options else None)
         return done if wait else Work[Any](done)
 
     def _times_size(self, shape: tuple[int, ...], stack: bool) -> tuple[int, ...]:
@@ -378,10 +380,10 @@ class Collectives:
             rows *= size
         return rows
 
-    def _given(self, options: Any, root: int, operation: str, uneven: bool = False) -> dict[str, Any]:
+    def _given(self, options: Any, root: int, operation: str, own: Sequence[str] = ()) -> dict[str, Any]:
         """Schedules written in Python become the names that weft finds them under."""
         for name in options:
-            if name not in _OPTIONS and not (uneven and name in ("counts", "receive_counts")):
+            if name not in _OPTIONS and name not in own:
                 raise _arguments.no_keyword(name, operation, getattr(type(self), operation))
         chosen: Any = options.get("algorithm")
         if hasattr(chosen, "file_for"):

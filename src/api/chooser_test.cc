@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 
 #include "api/this_machine.h"
 #include "net/memory/endpoint.h"
+#include "net/memory/test_segment.h"
 #include "plan/tune/tune.h"
 
 namespace weft::api {
@@ -82,12 +81,8 @@ class SharedChoice : public testing::Test {
   static inline Protocol protocol_ = Protocol::kSimple;  // of the last choice
   net::memory::Choice& only() const { return segment_.header().choices[0]; }
 
-  // Segments are mapped and zero; a vector's memory is aligned for words only.
-  const std::size_t bytes_ = net::memory::Segment::total_bytes(kRanks, 0);
-  const std::unique_ptr<std::byte, decltype(&std::free)> memory_{
-      static_cast<std::byte*>(std::memset(std::aligned_alloc(4096, (bytes_ + 4095) / 4096 * 4096), 0, bytes_)),
-      std::free};
-  const net::memory::Segment segment_{memory_.get(), kRanks, 0};
+  const net::memory::TestSegment memory_{kRanks};
+  const net::memory::Segment segment_ = memory_.segment;
 };
 
 TEST_F(SharedChoice, OfAnotherRankIsTakenOverForTheSameCallOnly) {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "api/unique_id.h"
+#include "base/membership_text.h"
 #include "net/bootstrap/job.h"
 #include "net/bootstrap/member.h"
 #include "net/memory/survivors.h"
@@ -74,10 +75,22 @@ Agreement agreement_of(std::uint64_t bits, Rank ranks, const std::vector<Rank>& 
   return agreement;
 }
 
-Result<Agreement> agreed(const Result<net::memory::Agreement>& found, Rank ranks) {
-  if (!found) return tl::make_unexpected(found.error());
-  return agreement_of(found->bits, ranks, found->members, found->ended);
-}
+// The agreements of one rank in a segment. One that was interrupted is not over: the next call goes on with it.
+class SegmentAgreements {
+ public:
+  Result<Agreement> next(const net::memory::Endpoint& endpoint, std::uint64_t bits,
+                         const std::function<bool(Rank)>& has_ended, std::chrono::milliseconds timeout,
+                         const std::function<bool()>& stops) {
+    const auto& segment = endpoint.segment();
+    const auto found = agree_on_bits(segment, endpoint.rank(), bits, interrupted_, has_ended, timeout, stops);
+    interrupted_ = !found && found.error().code == Code::kAborted;
+    if (!found) return tl::make_unexpected(found.error());
+    return agreement_of(found->bits, segment.ranks(), found->members, found->ended);
+  }
+
+ private:
+  bool interrupted_ = false;
+};
 
 class Common : public session::Groups {
  public:
@@ -162,15 +175,14 @@ class ShmGroups final : public Common {
   }
 
   Result<Agreement> agree(std::uint64_t bits) override {
-    return agreed(agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.wait_policy.has_ended(),
-                                timeout_, stops),
-                  world_.ranks());
+    return agreements_.next(world_.endpoint, bits, world_.wait_policy.has_ended(), timeout_, stops);
   }
 
  private:
   net::shm::World& world_;
   std::shared_ptr<const cost::MachineView> machine_;
   const std::chrono::milliseconds timeout_ = world_.wait_policy.timeout();
+  SegmentAgreements agreements_;
   bool shrunk_ = false;
 };
 
@@ -197,9 +209,7 @@ class ThreadGroups final : public Common {
   }
 
   Result<Agreement> agree(std::uint64_t bits) override {
-    return agreed(agree_on_bits(world_.endpoint.segment(), world_.endpoint.rank(), bits, world_.wait_policy.has_ended(),
-                                timeout_, stops),
-                  world_.ranks());
+    return agreements_.next(world_.endpoint, bits, world_.wait_policy.has_ended(), timeout_, stops);
   }
 
  private:
@@ -212,6 +222,7 @@ class ThreadGroups final : public Common {
   const net::threads::World& world_;
   std::shared_ptr<const cost::MachineView> machine_;
   const std::chrono::milliseconds timeout_ = world_.wait_policy.timeout();
+  SegmentAgreements agreements_;
   bool shrunk_ = false;
 };
 
@@ -322,6 +333,15 @@ class MetGroups final : public Common {
     }
   }
 
+  // Whose process answers no more, although nobody here has a connection to it.
+  std::optional<Rank> found_dead() const override {
+    constexpr std::chrono::milliseconds kBriefly{100};
+    const net::bootstrap::Member& member = *before().member;
+    for (const Rank r : member.gone())
+      if (member.state_of(r, kBriefly).fate == net::bootstrap::Member::Fate::kEnded) return r;
+    return std::nullopt;
+  }
+
   Result<Agreement> agree(std::uint64_t bits) override {
     std::vector<std::uint8_t> payload(sizeof bits);
     std::memcpy(payload.data(), &bits, sizeof bits);
@@ -330,6 +350,7 @@ class MetGroups final : public Common {
     // A call that has decided nothing is repeated, with what it brought first.
     const Code code = decision ? Code::kInternal : decision.error().code;
     if (code != Code::kNoQuorum && code != Code::kAborted && code != Code::kNoResources) ++agreements_;
+    if (code == Code::kLeftOut) return failure(code, Blame::kOperation, "{}", not_counted_text(endpoint_.rank()));
     if (!decision) return tl::make_unexpected(decision.error());
     std::uint64_t agreed = ~std::uint64_t{0};
     std::vector<Rank> members;

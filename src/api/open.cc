@@ -59,7 +59,8 @@ Result<std::shared_ptr<session::Session>> session_over(std::unique_ptr<World> wo
     }
   }
   const session::Streams streams{.results_from = machine->caches().shared,
-                                 .for_peers = machine->costs().streams(machine->sharing(executor->ranks()))};
+                                 .for_peers = machine->costs().streams(machine->sharing(executor->ranks())),
+                                 .tried = machine->sharing(executor->ranks()) == 1};
   std::optional<SharedChoices> shared;
   if constexpr (std::is_same_v<World, net::shm::World>)
     shared = {kept.endpoint.segment(), calibrate::to_text(origin->rates)};
@@ -156,6 +157,13 @@ net::messages::WaitPolicy::Limits message_limits_of(const env::Settings& setting
   return limits;
 }
 
+// The rings of shared memory's messages. Ranks that share cores take turns, and what one has stored in its turn is best
+// still in the core's cache in the next one's.
+std::size_t ring_of(const cost::MachineView& machine, Rank ranks) {
+  if (ranks > machine.endpoints()) return net::memory::kSmallRingBytes;
+  return net::shm::ring_for(machine.caches().own / machine.endpoints(), machine.caches().shared, ranks);
+}
+
 }  // namespace
 
 net::memory::WaitPolicy::Limits limits_of(const env::Settings& settings, Rank ranks, const cost::MachineView& machine) {
@@ -197,17 +205,20 @@ Result<std::shared_ptr<const cost::MachineView>> shared(Result<cost::MachineView
 Result<Opened> open_shm(std::shared_ptr<const Origin> origin, const Place& place, const std::string& name,
                         net::shm::LostRank lost) {
   WEFT_TRY(const auto machine, this_machine(origin->rates));
-  if (place.ranks > 1)
-    origin->log->info(LogPart::kInit,
-                      "shared memory: each of {} peers takes at most {}, some {} of all ranks together are touched",
-                      place.ranks - 1, format_bytes(net::memory::kConnections * sizeof(net::memory::Connection)),
-                      format_bytes(static_cast<Bytes>(net::shm::bytes_touched(place.ranks) >> 20 << 20)));
   WEFT_TRY(auto world, net::shm::attach({.id = name,
                                          .rank = place.rank,
                                          .ranks = place.ranks,
                                          .heap_bytes = origin->settings.heap_bytes,
+                                         .ring_bytes = ring_of(*machine, place.ranks),
                                          .limits = limits_of(origin->settings, place.ranks, *machine),
                                          .lost = std::move(lost)}));
+  const std::size_t ring = world->share->mapping().ring_bytes();
+  const auto per_connection = static_cast<Bytes>(sizeof(net::memory::Connection) - net::memory::kRingBytes + ring);
+  if (place.ranks > 1)
+    origin->log->info(LogPart::kInit,
+                      "shared memory: each of {} peers takes at most {}, some {} of all ranks together are touched",
+                      place.ranks - 1, format_bytes(net::memory::kConnections * per_connection),
+                      format_bytes(static_cast<Bytes>(net::shm::bytes_touched(place.ranks, ring) >> 20 << 20)));
   return open_in_segment(std::move(origin), place, std::move(world), machine);
 }
 
@@ -259,6 +270,7 @@ Result<Opened> open_mixed(std::shared_ptr<const Origin> origin, const Place& pla
                                          .across = open_far,
                                          .limits = limits,
                                          .heap_bytes = origin->settings.heap_bytes,
+                                         .ring_bytes = ring_of(*cores, here),
                                          .lost = std::move(lost)}));
   net::mixed::World* const mixed = world.get();
   WEFT_TRY(auto session,

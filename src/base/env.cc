@@ -8,6 +8,7 @@
 
 #include "base/nccl_names.h"
 #include "base/text.h"
+#include "weft/communicator.h"
 
 namespace weft::env {
 namespace {
@@ -305,8 +306,8 @@ Result<Settings> read() {
   Settings s;
   WEFT_CHECK(read_place(s));
   s.id = text("WEFT_ID");
-  WEFT_TRY(s.timeout_ms, number("WEFT_TIMEOUT_MS", s.timeout_ms, 0, std::int64_t{1} << 40));
-  if (s.timeout_ms == 0) s.timeout_ms = std::int64_t{1} << 40;  // 34 years
+  WEFT_TRY(s.timeout_ms, number("WEFT_TIMEOUT_MS", s.timeout_ms, 0, kMostTimeout.count()));
+  if (s.timeout_ms == 0) s.timeout_ms = kMostTimeout.count();
   s.timeout_given = !text("WEFT_TIMEOUT_MS").empty();
   WEFT_CHECK(read_memory(s));
   WEFT_CHECK(read_choice(s));

@@ -173,7 +173,8 @@ class ProcessGroupWeft(_torchft.ProcessGroupWrapper):  # type: ignore[misc]
             if len(stay) < first.size or any(not members[r].whole or members[r].calls != first.calls for r in stay):
                 with _timed(seconds, "shrink"):
                     group.abort()
-                    group = group.shrunk(_within(store, "shrunk"))
+                    here = {members[r].rank for r in stay}  # the others may live, outside of the quorum
+                    group = group.shrunk(_within(store, "shrunk"), [r for r in range(first.size) if r not in here])
                 if group.size() != len(stay):
                     raise RuntimeError(f"{group.size()} members are left, not the {len(stay)} of the quorum")
         if come:

@@ -18,6 +18,7 @@
 #include "base/streamed_copy.h"
 #include "base/text.h"
 #include "exec/kernels/fold.h"
+#include "net/memory/segment.h"
 
 namespace weft::calibrate {
 namespace {
@@ -93,36 +94,40 @@ double line_seconds(const std::vector<int>& cpus) {
   return *std::min_element(times.begin(), times.end());
 }
 
-// Bytes per second that one thread hands to another through a ring of slots, at best.
+// Bytes per second that a thread copies at best, into a ring of slots or out of one, while two hand each other
+// messages: as in collectives each stores a slot and loads one in turn.
 double slots_rate(const std::vector<int>& cpus, void (*copy)(std::byte*, const std::byte*, std::size_t)) {
-  constexpr std::size_t kSlot = std::size_t{32} << 10, kSlots = 8;
-  constexpr std::size_t kMessages = 50, kRuns = 7;
+  constexpr std::size_t kSlot = net::memory::kSlotBytes, kSlots = net::memory::kRingBytes / kSlot;
+  constexpr std::size_t kMessages = 16, kRuns = 15;  // both sides' own memory and both rings: what two usual L2 hold
   struct alignas(64) Count {
     std::atomic<std::size_t> value = 0;
-  } sent, taken;
-  std::vector<std::byte> ring(kSlots * kSlot), from(kSlot), to(kSlot);
+  };
+  struct Way {
+    Count sent, taken;
+    std::vector<std::byte> ring = std::vector<std::byte>(kSlots * kSlot);
+  } ways[2];
   std::vector<double> times;
   on_each({cpus[0], cpus[1]}, [&](std::size_t self) {
+    std::vector<std::byte> from(kMessages * kSlot), to(kMessages * kSlot);
+    Way &out = ways[self], &in = ways[1 - self];
+    const auto place = [&](std::size_t i) { return i % kMessages * kSlot; };
     for (std::size_t run = 0; run < kRuns; ++run) {
       const auto start = Clock::now();
-      for (std::size_t i = run * kMessages; i < (run + 1) * kMessages; ++i) {
-        std::byte* const slot = ring.data() + i % kSlots * kSlot;
-        if (self == 0) {
-          while (i - taken.value.load(std::memory_order_acquire) >= kSlots) {
-          }
-          copy(slot, from.data(), kSlot);
-          sent.value.store(i + 1, std::memory_order_release);
-        } else {
-          while (sent.value.load(std::memory_order_acquire) <= i) {
-          }
-          std::memcpy(to.data(), slot, kSlot);
-          taken.value.store(i + 1, std::memory_order_release);
+      const std::size_t end = (run + 1) * kMessages;
+      for (std::size_t sent = end - kMessages, taken = sent; taken < end;) {
+        if (sent < end && sent - out.taken.value.load(std::memory_order_acquire) < kSlots) {
+          copy(out.ring.data() + sent % kSlots * kSlot, from.data() + place(sent), kSlot);
+          out.sent.value.store(++sent, std::memory_order_release);
+        }
+        if (in.sent.value.load(std::memory_order_acquire) > taken) {
+          std::memcpy(to.data() + place(taken), in.ring.data() + taken % kSlots * kSlot, kSlot);
+          in.taken.value.store(++taken, std::memory_order_release);
         }
       }
       if (self == 1) times.push_back(seconds_since(start));
     }
   });
-  return kMessages * kSlot / *std::min_element(times.begin(), times.end());
+  return 2 * kMessages * kSlot / *std::min_element(times.begin(), times.end());
 }
 
 void plain_copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }

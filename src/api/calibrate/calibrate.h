@@ -15,8 +15,8 @@ struct Rates {
   BytesPerSecond shared;  // all cores together, in the last-level cache
   BytesPerSecond memory;  // all cores together, far beyond the caches
   Duration core_to_core;  // one cache line, one way; with one core: a thread switch
-  // Messages of 32 KiB from one core to another through slots that are used in turn, copied or streamed there; payload.
-  // 0: unknown.
+  // Messages of 32 KiB that two cores exchange through slots that are used in turn, copied or streamed there: payload
+  // of each copy, into a slot or out of one. 0: unknown.
   BytesPerSecond plain_slots, streamed_slots;
   Bytes own_cache = 0;            // bytes of all cores' own caches together
   Bytes shared_cache = 0;         // bytes of the last-level cache

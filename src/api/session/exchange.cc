@@ -89,7 +89,8 @@ Result<const Prepared*> Planner::prepare(std::span<const Transfer> transfers) {
                     .fold = exec::fold_for(DataType::kUint8, ReduceOp::kSum),  // copies
                     .lines_up_to = lines_up_to(),
                     .everybody = false,
-                    .streams_slots = streams_.for_peers};
+                    .streams_slots = streams_.for_peers,
+                    .tries_slots = streams_.tried};
   if (recorder_ != nullptr) prepared->label = recorder_->label({.collective = "exchange", .channels = 1, .root = -1});
   prepared->brief = bytes_of(transfers) <= kBriefBytes;
   const KnownShape& known = cache_.add(PlanCache::Kind::kTransfers,

@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -51,6 +52,9 @@ class Groups {
 
   // The agreement of the ranks that live and call this; see Communicator.
   virtual Result<Agreement> agree(std::uint64_t bits) = 0;
+
+  // A rank that an agreement under way has found dead, where the fabric itself knows nothing of it.
+  virtual std::optional<Rank> found_dead() const { return std::nullopt; }
 
   // The group of those who meet by this id. `watch` is asked meanwhile: an error ends the meeting.
   virtual Result<std::shared_ptr<Session>> meet(const UniqueId& id, Rank rank, Rank ranks,

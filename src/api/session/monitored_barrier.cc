@@ -49,6 +49,7 @@ Result<std::vector<Rank>> Session::exchange_until(std::span<const Transfer> tran
 
 Status Session::monitored_barrier(std::chrono::milliseconds timeout) {
   WEFT_CHECK(check_timeout(kName, timeout));
+  if (timeout.count() == 0) timeout = executor_->timeout();
   WEFT_CHECK(operations_.drain());
   const auto deadline = Clock::now() + timeout;
   const std::uint64_t number = runner_.operations() + 1;  // rank 0 needs two exchanges, the others one

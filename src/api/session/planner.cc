@@ -111,6 +111,7 @@ Result<std::shared_ptr<const Prepared>> Planner::plan(const Request& request, co
       .reduction = exec::reduction_number(request.type, prepared->op),
       .publishes = touches_memory,
       .streams_slots = streams_.for_peers,
+      .tries_slots = streams_.tried,
       .streams_scratch = streams_.for_peers && prepared->plan.streams_scratch(),
       .description = describe(request, prepared->plan),
       .signature = signature_of(request, access.direct && touches_memory, prepared->plan, ranks_per_node_)};

@@ -22,6 +22,7 @@ using Chooser = std::function<Result<schedule::Plan>(const schedule::Task& task,
 struct Streams {
   Bytes results_from = Bytes{32} << 20;  // results of calls that touch more; the last-level cache
   bool for_peers = true;                 // what peers fetch from memory, if it is large
+  bool tried = false;                    // … of messages only at first: their senders try what is faster
 };
 
 // Makes what a call runs, or finds what a call like it has run. Thread: the communicator's.

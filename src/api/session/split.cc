@@ -88,22 +88,24 @@ Result<std::shared_ptr<Session>> Session::grow(UniqueId id, Rank ranks) {
   WEFT_CHECK(check_ranks("grow", ranks));
   if (ranks <= executor_->ranks()) return bad_input("grow: {} ranks are not more than {}", ranks, executor_->ranks());
   if (!groups_) return unsupported("grow");
-  if (executor_->rank() == 0 && id.bytes == UniqueId{}.bytes)
-    return bad_input("grow: the id is empty; rank 0 passes that of a MeetingPlace");
   WEFT_CHECK(run_inside(Inside::kGrow, static_cast<std::uint64_t>(ranks),
                         {.collective = Collective::kBroadcast,
                          .in = id.bytes.data(),
                          .out = id.bytes.data(),
                          .count = id.bytes.size(),
                          .type = DataType::kUint8}));
+  if (id.bytes == UniqueId{}.bytes)  // all ranks read so
+    return bad_input("grow: the id is empty; rank 0 passes that of a MeetingPlace");
   was_aborted_ = executor_->aborted();
   // The ranks here may end, or be interrupted, while the new ones are still to come.
   auto met = groups_->meet(id, executor_->rank(), ranks, [this]() -> Status {
     if (stops_groups()) return runner_.intact();
     return executor_->health();
   });
-  if (!met) return tl::make_unexpected(not_made("grow", std::move(met.error())));
-  return met;
+  if (met) return met;
+  Error error = not_made("grow", std::move(met.error()));
+  if (error.code == Code::kTimeout && !runner_.failure()) error.blame = Blame::kOperation;  // new ranks did not come
+  return tl::make_unexpected(std::move(error));
 }
 
 Result<std::shared_ptr<Session>> Session::shrink(std::span<const Rank> without) {
@@ -112,7 +114,8 @@ Result<std::shared_ptr<Session>> Session::shrink(std::span<const Rank> without) 
   was_aborted_ = executor_->aborted();
   executor_->break_off(executor_->rank(), fabric::Cause::kShrinks);  // unless it is broken already
   if (!runner_.failure())
-    (void)runner_.fail(failure(Code::kAborted, Blame::kCommunicator, "rank {}: shrink was called", executor_->rank()));
+    (void)runner_.fail(failure_of(executor_->rank(), Code::kAborted, Blame::kCommunicator, "rank {}: shrink was called",
+                                  executor_->rank()));
   return groups_->survivors(without);
 }
 
@@ -129,9 +132,11 @@ Result<Agreement> Session::agree(std::uint64_t bits) {
   const auto usual = std::exchange(groups_->stops, [&] {
     if (const auto now = Clock::now(); now >= look_next) {
       look_next = now + kLookEvery;
-      if (const Status found = executor_->health();
-          !found && found.error().code == Code::kPeerDied && !found.error().ranks.empty())
+      const Status found = executor_->health();
+      if (!found && found.error().code == Code::kPeerDied && !found.error().ranks.empty())
         executor_->break_off(found.error().ranks.front(), fabric::Cause::kDied);
+      else if (const auto dead = found ? groups_->found_dead() : std::nullopt)
+        executor_->break_off(*dead, fabric::Cause::kDied);
     }
     return stops_groups();
   });

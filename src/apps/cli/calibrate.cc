@@ -49,7 +49,7 @@ Result<int> calibrate_now(const std::string& json) {
     fmt::print("core to core  {:>8.1f} ns     one cache line, one way\n", rates.core_to_core.ns());
     if (rates.plain_slots.value() > 0)
       fmt::print(
-          "slots         {:>8.1f} GB/s   messages of 32 KiB from core to core; {:.1f} streamed past the caches\n",
+          "slots         {:>8.1f} GB/s   each copy of messages of 32 KiB between two cores; {:.1f} past the caches\n",
           rates.plain_slots.gb(), rates.streamed_slots.gb());
     fmt::print("tcp           {:>8.2f} us     one small message over loopback; a connection {:.1f} GB/s\n",
                rates.tcp.us(), rates.tcp_connection.gb());

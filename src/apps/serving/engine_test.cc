@@ -217,7 +217,9 @@ TEST(Engine, NoRequestIsLostAndEveryTokenIsMadeInOrder) {
     for (const Request& x : r.done) {
       EXPECT_GE(x.started, x.arrival);
       EXPECT_GT(x.first, x.started);
-      if (x.output > 1) EXPECT_GT(x.finished, x.first);
+      if (x.output > 1) {
+        EXPECT_GT(x.finished, x.first);
+      }
       EXPECT_EQ(x.preempted, 0);
     }
     EXPECT_EQ(r.preemptions, 0);

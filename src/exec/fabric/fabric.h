@@ -48,6 +48,7 @@ struct Call {
   std::uint32_t reduction = 0;       // names the fold to other processes
   bool publishes = false;            // peers will load and store in and out directly
   bool streams_slots = false;        // large messages go into slots past this core's caches (decisions 0078, 0129) …
+  bool tries_slots = false;          // … or not, as each sender finds to be faster while they go (decision 0265) …
   bool streams_scratch = false;      // … and large parts into scratch (decision 0079)
   Description description = {};
   // Of this call and all before it on the communicator: equal on all ranks if they have called the same things. Travels

@@ -117,7 +117,12 @@ Result<Meeting> take_part(const Invitation& v, const UniqueFd& fd, const Handsha
   WEFT_CHECK(receive(fd.get(), theirs, deadline, v));
   if (!equal(theirs, mac(session, {table}))) return bad_input("the list of ranks was changed on its way from the host");
   head.problem[sizeof head.problem - 1] = 0;
-  if (records == 0) return failure(Code::kTimeout, Blame::kCommunicator, "{}", head.problem);
+  if (records == 0) {
+    auto error = failure(Code::kTimeout, Blame::kCommunicator, "{}", head.problem);
+    for (const Rank r : head.missing)
+      if (r >= 0 && r < v.ranks) error.value().ranks.push_back(r);
+    return error;
+  }
   Meeting meeting;
   meeting.ranks.resize(records);
   std::memcpy(meeting.ranks.data(), table.data() + sizeof head, records * sizeof(Record));

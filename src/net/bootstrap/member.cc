@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/counted.h"
+#include "base/membership_text.h"
 #include "net/bootstrap/decision.h"
 #include "net/bootstrap/search.h"
 
@@ -249,6 +250,14 @@ std::optional<Member::Broken> Member::broken() const {
   return shared_->broken;
 }
 
+std::vector<Rank> Member::gone() const {
+  std::vector<Rank> ranks;
+  const std::lock_guard guard(shared_->mutex);
+  for (std::size_t r = 0; r < shared_->gone.size(); ++r)
+    if (shared_->gone[r]) ranks.push_back(static_cast<Rank>(r));
+  return ranks;
+}
+
 bool Member::is_broken() const { return shared_->is_broken.load(std::memory_order_acquire); }
 
 void Member::tell_broken(const Broken& broken, const std::vector<Rank>& to, const std::vector<Rank>& silent) {
@@ -371,10 +380,7 @@ Result<Member::Decision> Member::decide(std::uint32_t instance, const Octets& pa
   std::vector<Rank> members;
   for (const Part& part : decision->parts) members.push_back(part.rank);
   if (std::find(members.begin(), members.end(), self.rank) == members.end())
-    return failure(Code::kLeftOut, Blame::kCommunicator,
-                   "rank {} was left out, for good: it came later than the others waited; {} {} go{} on without it",
-                   self.rank, plural(members.size(), "rank"), fmt::join(members, ", "),
-                   members.size() == 1 ? "es" : "");
+    return failure(Code::kLeftOut, Blame::kCommunicator, "{}", left_out_text(self.rank, members));
   return std::move(*decision);
 }
 

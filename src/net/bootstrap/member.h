@@ -62,6 +62,9 @@ class Member {
                           const std::function<bool(Rank)>& has_ended = {}, const std::function<bool()>& stops = {},
                           const std::function<bool(Rank)>& left_out = {});
 
+  // The ranks that are known to have ended or left, for good.
+  std::vector<Rank> gone() const;
+
   // Of two ranks that have called different things: in which call, and fingerprints of what each had called up to it.
   // Call 0: not known.
   struct Clash {

@@ -1,5 +1,6 @@
 #include "net/bootstrap/reception.h"
 
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -29,15 +30,19 @@ struct Guest {
   std::size_t sent = 0;
 };
 
-std::string missing_of(const std::vector<const Record*>& records) {
-  std::string missing;
-  int count = 0;
-  for (std::size_t r = 0; r < records.size(); ++r) {
-    if (records[r] != nullptr) continue;
-    if (++count > 8) continue;
-    missing += fmt::format("{}{}", missing.empty() ? "" : ", ", r);
-  }
-  return count > 8 ? fmt::format("{} and {} more", missing, count - 8) : missing;
+// The ranks that have not come.
+std::vector<Rank> missing_of(const std::vector<const Record*>& records) {
+  std::vector<Rank> missing;
+  for (std::size_t r = 0; r < records.size(); ++r)
+    if (records[r] == nullptr) missing.push_back(static_cast<Rank>(r));
+  return missing;
+}
+
+std::string text_of(std::span<const Rank> missing) {
+  constexpr std::size_t kMost = 8;
+  const auto named = missing.first(std::min(kMost, missing.size()));
+  const std::string text = fmt::format("{}", fmt::join(named, ", "));
+  return missing.size() > kMost ? fmt::format("{} and {} more", text, missing.size() - kMost) : text;
 }
 
 // One run of a host.
@@ -68,13 +73,16 @@ class Run {
 
  private:
   Status give_up(Milliseconds timeout) {
-    const std::string missing = missing_of(records_);
-    send_all(0, fmt::format("waited {} ms for rank {} to start", timeout.count(), missing));
+    const std::vector<Rank> missing = missing_of(records_);
+    const std::string problem = fmt::format("waited {} ms for rank {} to start", timeout.count(), text_of(missing));
+    send_all(0, problem, missing);
     flush_for(Milliseconds(500));
     if (missing.empty() || complete_)
       return failure(Code::kTimeout, Blame::kCommunicator, "not all ranks took the list of ranks within {} ms",
                      timeout.count());
-    return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start", timeout.count(), missing);
+    auto error = failure(Code::kTimeout, Blame::kCommunicator, "{}", problem);
+    error.value().ranks = missing;
+    return error;
   }
 
   Status wait(Milliseconds limit) {
@@ -169,8 +177,9 @@ class Run {
     g.fd.reset();
   }
 
-  void send_all(std::int32_t ranks, const std::string& problem) {
+  void send_all(std::int32_t ranks, const std::string& problem, std::span<const Rank> missing = {}) {
     TableHead head{.ranks = ranks};
+    std::copy_n(missing.begin(), std::min(missing.size(), head.missing.size()), head.missing.begin());
     fill_random(head.nonce);
     std::strncpy(head.problem, problem.c_str(), sizeof head.problem - 1);
     std::vector<std::uint8_t> table(bytes_of(head).begin(), bytes_of(head).end());

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "net/bootstrap/meeting.h"
 
 // The messages between ranks and the host of their meeting after the greeting.
@@ -11,8 +13,9 @@ struct TableHead {
   std::uint32_t reserved = 0;
   Nonce nonce{};
   char problem[88] = {};
+  std::array<std::int32_t, 8> missing = {-1, -1, -1, -1, -1, -1, -1, -1};  // the first ranks that have not come
 };
-static_assert(sizeof(TableHead) == 128);
+static_assert(sizeof(TableHead) == 160);
 
 struct SignedRecord {
   Record record;

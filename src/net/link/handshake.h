@@ -26,7 +26,7 @@ struct Claim {
 inline constexpr std::uint32_t kMeeting = 1, kData = 2, kOneSided = 4;
 // The problem of a peer whose key differs, in words that callers look for.
 inline constexpr std::string_view kOtherKey = "it has another key: it belongs to another job";
-inline constexpr std::uint16_t kVersion = 6;  // changes with whatever is said over such a connection, windows included
+inline constexpr std::uint16_t kVersion = 7;  // changes with whatever is said over such a connection, windows included
 
 struct Greeting {
   static constexpr std::array<std::uint8_t, 8> kMagic = {'w', 'e', 'f', 't', 0xf1, 0x0d, 0x0a, 0x00};

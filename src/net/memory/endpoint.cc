@@ -28,7 +28,7 @@ Endpoint::Endpoint(Segment segment, Rank rank, bool addressable, std::string_vie
                addressable ? Reach{} : Reach{segment.heap(0), segment.heap(segment.ranks() - 1) + segment.heap_bytes()},
                name) {}
 
-Endpoint::Endpoint(Segment segment, Rank rank, Reach reach, Reach peers, std::string_view name)
+Endpoint::Endpoint(Segment segment, Rank rank, Reach reach, Reach peers, std::string_view name, std::size_t ring_bytes)
     : segment_(segment),
       rank_(rank),
       reach_(reach),
@@ -41,6 +41,7 @@ Endpoint::Endpoint(Segment segment, Rank rank, Reach reach, Reach peers, std::st
       Link& l = link(peer, strand);
       l.out = &segment.connection(rank, peer, strand);
       l.in = &segment.connection(peer, rank, strand);
+      l.out_simple = l.in_simple = SimpleRing(ring_bytes);
     }
   }
 }
@@ -288,7 +289,9 @@ Scalar Endpoint::scale_of(const End& end) const {
 // Large parts that another rank reads next: into a slot, or into scratch.
 inline bool Endpoint::streams(const End& end, Bytes bytes) const {
   if (bytes < kStreamedBytes) return false;
-  if (end.kind == End::Kind::kMessage) return call_.streams_slots && protocol_of(bytes) == Protocol::kSimple;
+  if (end.kind == End::Kind::kMessage)
+    return (call_.tries_slots ? link(end.peer, end.strand).choice.streams() : call_.streams_slots) &&
+           protocol_of(bytes) == Protocol::kSimple;
   return call_.streams_scratch && end.memory == Memory::kScratch;
 }
 

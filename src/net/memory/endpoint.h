@@ -11,6 +11,7 @@
 #include "net/memory/prefetch.h"
 #include "net/memory/ring.h"
 #include "net/memory/segment.h"
+#include "net/memory/store_choice.h"
 
 namespace weft::net::memory {
 
@@ -24,7 +25,9 @@ class Endpoint {
   Endpoint(Segment segment, Rank rank, bool addressable, std::string_view name);
   using Reach = std::span<const std::byte>;
   // Peers reach `reach`, as far from the segment's start as here, and what they offer lies in `peers`; null: anywhere.
-  Endpoint(Segment segment, Rank rank, Reach reach, Reach peers, std::string_view name);
+  // `ring_bytes`: of Simple's messages, equal on all ranks.
+  Endpoint(Segment segment, Rank rank, Reach reach, Reach peers, std::string_view name,
+           std::size_t ring_bytes = kSmallRingBytes);
 
   const fabric::Capabilities& capabilities() const { return capabilities_; }
   Rank rank() const { return rank_; }
@@ -82,8 +85,8 @@ class Endpoint {
 
   using Lines64 = FlaggedLines<protocol::LineLL64>;
   using Lines128 = FlaggedLines<protocol::LineLL128>;
-  using SimpleRing = Ring<kSlots * kSlotBytes, 1024, kSlotBytes>;  // units: a choice; small enough for a few lines
-  using LinesRing = Ring<kSlots * kLineSlotBytes, kLine, kLineSlotBytes>;
+  using SimpleRing = Ring<1024, kSlotBytes>;  // units: a choice; small enough for a few lines
+  using LinesRing = Ring<kLine, kLineSlotBytes>;
   static constexpr std::uint64_t kReportedTogether = 4;  // messages: a choice
   struct Begun {
     std::uint64_t simple = 0, ll64 = 0;  // where the rings were when a message was sent
@@ -97,8 +100,9 @@ class Endpoint {
     std::uint64_t received = 0;
     std::uint64_t reported = 0, reported_simple = 0,
                   reported_ll64 = 0;  // of what was received: the count stored last, the rings
-    SimpleRing out_simple, in_simple;
-    LinesRing out_ll64, in_ll64;
+    SimpleRing out_simple{kSmallRingBytes}, in_simple{kSmallRingBytes};
+    LinesRing out_ll64{kSlots * kLineSlotBytes}, in_ll64{kSlots * kLineSlotBytes};
+    StoreChoice choice;        // of large messages, if calls let it be tried
     std::vector<Begun> begun;  // by message; empty until the first is sent
     std::uint64_t signals_sent = 0, signals_taken = 0;
     std::vector<std::byte> unpacked, unsent;  // line protocols: messages longer than a line, without their flags
@@ -117,6 +121,9 @@ class Endpoint {
   };
 
   Link& link(Rank peer, int strand) { return links_[static_cast<std::size_t>(peer * kConnections + strand)]; }
+  const Link& link(Rank peer, int strand) const {
+    return links_[static_cast<std::size_t>(peer * kConnections + strand)];
+  }
   // Messages: `end` is the operation's part of one, `bytes` its length.
   bool arrived(Link& link, const protocol::End& end, Bytes bytes);
   bool has_room(Link& link, const protocol::End& end, Bytes bytes) const;
@@ -160,6 +167,13 @@ class Endpoint {
   std::byte* place(const protocol::End& end);
   // What a source is multiplied by. Requires: the call scales.
   Scalar scale_of(const protocol::End& end) const;
+  // Is a message of this end one that StoreChoice counts? Requires: the operation has at least kStreamedBytes.
+  bool counts(const protocol::End& end, Bytes bytes) const {
+    return end.kind == protocol::End::Kind::kMessage && end.offset == 0 && end.last &&
+           protocol_of(bytes) == protocol::Protocol::kSimple;
+  }
+  void move_counted(const protocol::Operation& operation);
+  void move_any(const protocol::Operation& operation);
   void move(const protocol::Operation& operation);
   // Does a small value go from one place to several, of which messages are whole? So a small broadcast's root does.
   bool spreads(const protocol::Operation& operation) const;
@@ -192,6 +206,12 @@ class Endpoint {
   std::vector<std::byte*> destinations_;
   std::vector<Scalar> scales_;    // of the sources, if one is scaled
   std::vector<std::byte> value_;  // what goes only into messages that are packed
+  struct TimedLoad {
+    Connection* in = nullptr;
+    std::uint64_t number = 0, place = 0;
+  };
+  std::vector<TimedLoad> timed_loads_;      // of the current move …
+  std::vector<StoreChoice*> timed_stores_;  // … and whose stores are timed
 };
 
 // Is what is there, instead of the message that is waited for, due or even later? Then the peer made other calls.
@@ -340,11 +360,15 @@ inline bool Endpoint::ready(int strand, const protocol::Operation& operation) {
   return true;
 }
 
+inline void Endpoint::move_any(const protocol::Operation& operation) {
+  const bool one_each = operation.sources.size() == 1 && operation.destinations.size() == 1;
+  one_each && !call_.scale ? copy(operation) : move(operation);
+}
+
 inline fabric::Posted Endpoint::post(int strand, const protocol::Operation& operation) {
   using Kind = protocol::Operation::Kind;
   if (operation.kind == Kind::kMove) {
-    const bool one_each = operation.sources.size() == 1 && operation.destinations.size() == 1;
-    one_each && !call_.scale ? copy(operation) : move(operation);
+    operation.bytes >= kStreamedBytes&& call_.tries_slots ? move_counted(operation) : move_any(operation);
   } else if (operation.kind == Kind::kSignal) {
     Link& l = link(operation.peer, strand);
     const std::uint64_t number = ++l.signals_sent;

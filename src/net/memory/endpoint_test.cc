@@ -9,6 +9,7 @@
 #include <random>
 
 #include "net/memory/heap.h"
+#include "net/memory/test_segment.h"
 
 namespace weft::net::memory {
 namespace {
@@ -65,12 +66,8 @@ class Pair : public testing::TestWithParam<Protocol> {
                   .signature = signature});
   }
 
-  // Zeroed pages, as a mapping gives them.
-  const std::size_t bytes = Segment::total_bytes(2, kHeap);
-  std::unique_ptr<std::byte, decltype(&std::free)> memory{
-      static_cast<std::byte*>(std::memset(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), 0, bytes)),
-      &std::free};
-  const Segment segment{memory.get(), 2, kHeap};
+  const TestSegment memory{2, kHeap};
+  const Segment segment = memory.segment;
   Endpoint end[2] = {{segment, 0, false, "test"}, {segment, 1, false, "test"}};
   std::vector<int> input = std::vector<int>(10000), output = std::vector<int>(10000);
 };
@@ -345,7 +342,7 @@ INSTANTIATE_TEST_SUITE_P(Protocols, Pair, testing::Values(Protocol::kSimple, Pro
                          [](const auto& info) { return std::string(protocol::traits(info.param).name); });
 
 TEST(Ring, BeginsAnewWhereTheLargestWouldNotFit) {
-  Ring<1024, 64, 256> ring;
+  Ring<64, 256> ring(1024);
   ring.pass(1);
   EXPECT_EQ(ring.place(), 64u);
   for (int m = 0; m < 2; ++m) ring.pass(256);

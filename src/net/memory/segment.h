@@ -19,14 +19,18 @@
 // Room is for segments of groups of these ranks, which have neither heap nor room of their own.
 namespace weft::net::memory {
 
-inline constexpr std::uint64_t kMagic = 0x31747366'65770012;  // changes with the format
+inline constexpr std::uint64_t kMagic = 0x31747366'65770013;  // changes with the format
 inline constexpr std::size_t kLine = 64;                      // a cache line
 using protocol::kSlots;
 inline constexpr int kStrands = 8;            // connections of calls between an ordered pair of ranks …
 inline constexpr int kLaneStrand = kStrands;  // … and the one beside them, see fabric::Lane
 inline constexpr int kConnections = kStrands + 1;
 inline constexpr std::size_t kLineSlotBytes = 4 << 10;  // line protocols; a page each
-inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1, eight fill a quarter of a usual L2
+inline constexpr std::size_t kSlotBytes = 32 << 10;     // Simple: half of an L1
+// The ring of Simple, at most and at least: powers of two, Header::ring_bytes. The best is twice an L2: what a receiver
+// loads has then left the sender's own cache for the one that both share, from which it comes twice as fast (decision
+// 0265).
+inline constexpr std::size_t kRingBytes = 2 << 20, kSmallRingBytes = kSlots * kSlotBytes;
 // Messages under way where they lie in a ring. In lines: ranks that share cores get as many done in a turn, and 64 were
 // too few (bench/results/2026-11-23-small-broadcasts.md). Of Simple: seven lines of flags.
 inline constexpr std::size_t kLinesUnderWay = 256, kUnderWay = 56;
@@ -44,11 +48,20 @@ struct alignas(kLine) Counter {
 // the latest's is stored last. LL, whose words' own flags have no room for a tag: only the message's, before its words.
 struct alignas(kLine) Tail {
   alignas(kLine) std::atomic<std::uint64_t> latest;
+  std::atomic<std::uint64_t> timed_from;  // of TimedLoads::kMost messages, see StoreChoice; stored before `latest`
   alignas(kLine) std::atomic<std::uint64_t> flags[kUnderWay];
 
   std::atomic<std::uint64_t>& of(std::uint64_t number) { return flags[number % kUnderWay]; }
 };
 static_assert(sizeof(Tail) == 8 * kLine);
+
+// A receiver notes here what its loads of messages took that the sender wants timed: the number's low half, then
+// picoseconds per byte.
+struct alignas(kLine) TimedLoads {
+  static constexpr std::size_t kMost = 8;
+  std::atomic<std::uint64_t> of[kMost];
+};
+static_assert(sizeof(TimedLoads) == kLine);
 
 // Signals sent, by number: of each its flag. Signals are not taken back: one whose place a later one has taken shows
 // that one's flag.
@@ -60,16 +73,18 @@ struct alignas(kLine) Signals {
 };
 static_assert(sizeof(Signals) == kLine);
 
-// From one rank to another, one strand. Only the sender writes tail, signal, slots and rings; only the receiver head.
+// From one rank to another, one strand. Only the sender writes tail, signal, slots and rings; only the receiver head
+// and loads.
 struct Connection {
   Tail tail;        // Simple, LL; slot contents are ordered by the latest flag's release store
   Counter head;     // messages taken, or a few less; the place of message m is free again when head >= m
   Signals signals;  // sent
+  TimedLoads loads;
   // Line protocols have slots of their own: one's data must not look like another's flags.
   alignas(kLine) std::byte ll[kSlots][kLineSlotBytes];
   alignas(kLine) std::byte ll128[kSlots][kLineSlotBytes];
   alignas(kLine) std::byte ll64[kSlots * kLineSlotBytes];  // a ring, in lines
-  std::byte simple[kSlots * kSlotBytes];                   // a ring
+  std::byte simple[kRingBytes];                            // a ring, or its beginning: Header::ring_bytes
 };
 
 // The description that a rank publishes of every call. Peers that touch its memory read it after a wait, which orders
@@ -141,6 +156,7 @@ struct Header {
   std::uint64_t magic;
   std::int32_t ranks;
   std::int64_t heap_bytes, room_bytes;
+  std::uint64_t ring_bytes;                         // of Simple's messages, here and in the groups in the room
   alignas(kLine) std::atomic<std::uint32_t> ready;  // 1: rank 0 has filled the header
   // Ranks that have mapped it, in the low 32 bits. Above them, once a rank has given up before all had: 1 + the rank
   // that is not coming. Whichever is first holds for all ranks: the segment is complete, or it never will be.

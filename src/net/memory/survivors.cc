@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/counted.h"
+#include "base/membership_text.h"
 
 namespace weft::net::memory {
 namespace {
@@ -109,9 +110,7 @@ std::vector<Rank> all_of(const Segment& segment) {
 }
 
 tl::unexpected<Error> left_out(Rank self, const std::vector<Rank>& members) {
-  return failure(Code::kLeftOut, Blame::kCommunicator,
-                 "rank {} was left out, for good: it came later than the others waited; {} {} go{} on without it", self,
-                 plural(members.size(), "rank"), fmt::join(members, ", "), members.size() == 1 ? "es" : "");
+  return failure(Code::kLeftOut, Blame::kCommunicator, "{}", left_out_text(self, members));
 }
 
 tl::unexpected<Error> interrupted(Rank self) {
@@ -169,20 +168,21 @@ Result<Survivors> agree_on_survivors(const Segment& segment, Rank self, const st
   }
 }
 
-Result<Agreement> agree_on_bits(const Segment& segment, Rank self, std::uint64_t bits,
+Result<Agreement> agree_on_bits(const Segment& segment, Rank self, std::uint64_t bits, bool again,
                                 const std::function<bool(Rank)>& has_ended, std::chrono::milliseconds timeout,
                                 const std::function<bool()>& stops) {
   Round round(segment, kAgreement, self, has_ended);
-  const std::uint64_t number = segment.block(self).asked[kAgreement].load(std::memory_order_relaxed) + 1;
-  round.enter(number, bits);
+  const memory::RankBlock& own = segment.block(self);
+  const std::uint64_t asked = own.asked[kAgreement].load(std::memory_order_relaxed);
+  const std::uint64_t number = again ? asked : asked + 1;
+  round.enter(number, again ? own.brings[kAgreement].load(std::memory_order_relaxed) : bits);
   const std::vector<Rank> of = all_of(segment);
   const auto deadline = Clock::now() + timeout;
   for (;;) {
     const Outcome outcome = round.latest();
     if (outcome.round >= number) {
       if (outcome.round > number || !outcome.has(self))
-        return failure(Code::kLeftOut, Blame::kOperation,
-                       "rank {}: the others have agreed without this rank, which came later than they waited", self);
+        return failure(Code::kLeftOut, Blame::kOperation, "{}", not_counted_text(self));
       return Agreement{outcome.words[0], outcome.members, outcome.ended};
     }
     if (round.complete(of) || Clock::now() >= deadline) {

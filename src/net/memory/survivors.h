@@ -33,9 +33,10 @@ struct Agreement {
   std::vector<Rank> ended;    // the others that are known to have ended or left
 };
 
-// Agrees with all ranks that have not ended, each at its own same call, on the AND of their bits. Errors: kLeftOut: the
-// others have agreed without this rank, which came later than `timeout`; the next call may include it again.
-Result<Agreement> agree_on_bits(const Segment& segment, Rank self, std::uint64_t bits,
+// Agrees with all ranks that have not ended, each at its own same call, on the AND of their bits. Errors: kAborted:
+// `stops` said so; the call is then made `again`, and counts what this rank brought first. kLeftOut: the others have
+// agreed without this rank, which came later than `timeout`; the next call may include it again.
+Result<Agreement> agree_on_bits(const Segment& segment, Rank self, std::uint64_t bits, bool again,
                                 const std::function<bool(Rank)>& has_ended, std::chrono::milliseconds timeout,
                                 const std::function<bool()>& stops = {});
 

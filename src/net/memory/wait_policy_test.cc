@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include <cstdlib>
-#include <cstring>
-#include <memory>
+#include "net/memory/test_segment.h"
 
 namespace weft::net::memory {
 namespace {
@@ -13,11 +11,8 @@ namespace {
 // Kernels may leave two ranks on one core for seconds: who spins there only keeps the other from running.
 TEST(WaitPolicy, ARankFindsThatAnotherOneHasItsCore) {
   constexpr Rank kRanks = 3;
-  const std::size_t bytes = Segment::total_bytes(kRanks, 0);
-  const std::unique_ptr<std::byte, decltype(&std::free)> memory(
-      static_cast<std::byte*>(std::memset(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096), 0, bytes)),
-      std::free);
-  const Segment segment(memory.get(), kRanks, 0);
+  const TestSegment memory(kRanks);
+  const Segment segment = memory.segment;
   cpu_set_t before, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   CPU_ZERO(&one);

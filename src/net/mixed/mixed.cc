@@ -28,6 +28,7 @@ Result<std::unique_ptr<World>> open(bootstrap::Meeting meeting, Rank rank, const
                                    .rank = own,
                                    .ranks = static_cast<Rank>(members.size()),
                                    .heap_bytes = options.heap_bytes,
+                                   .ring_bytes = options.ring_bytes,
                                    .limits = {.timeout = options.limits.timeout},
                                    .lost = std::move(near_lost),
                                    .names = members}));

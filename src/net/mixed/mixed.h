@@ -36,7 +36,8 @@ struct Options {
   std::function<Result<std::unique_ptr<messages::World>>(bootstrap::Meeting meeting, Rank rank)> across;
   WaitPolicy::Limits limits{};
   Bytes heap_bytes = kNoHeap;  // of every rank's part of the segment, for who puts something there himself
-  shm::LostRank lost = {};     // of a group that has met before: see shm::Options
+  std::size_t ring_bytes = memory::kSmallRingBytes;  // see shm::Options
+  shm::LostRank lost = {};                           // of a group that has met before: see shm::Options
 };
 
 // Joins those who have met: first the ranks of this machine share a segment; connections to others open when they are

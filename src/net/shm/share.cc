@@ -101,7 +101,8 @@ std::optional<Share::Withdrawal> Share::withdrawn(Rank rank, std::uint32_t offer
 
 Room Share::reserve(Rank ranks) {
   struct statvfs info {};
-  if (statvfs("/dev/shm", &info) == 0 && !check_free(info.f_bavail * info.f_frsize, ranks)) return {};
+  if (statvfs("/dev/shm", &info) == 0 && !check_free(info.f_bavail * info.f_frsize, ranks, mapping_->ring_bytes()))
+    return {};
   // Where ranks are many, groups of all of them are few; then an eighth of what there is serves smaller ones.
   const Bytes wanted = std::min(bytes_for(ranks), mapping_->segment.room_bytes() / 8);
   if (wanted == 0) return {};
@@ -161,15 +162,29 @@ void Share::free(const Room& room) {
   if (clear(mapping_->segment.base() + room.place, room.bytes)) rooms_.release(room.place);
 }
 
-std::uint64_t bytes_touched(Rank ranks) {
+std::uint64_t bytes_touched(Rank ranks, std::size_t ring_bytes) {
   // Tail and head, a page of a line protocol's slots, and a page of the other ring.
   constexpr std::uint64_t kSmall = 12 << 10;
   const auto n = static_cast<std::uint64_t>(ranks), near = std::min(n, static_cast<std::uint64_t>(kNear));
-  return n * (near * sizeof(memory::Connection) + (n - near) * kSmall + memory::kScratchBytes) + (1 << 20);
+  const std::uint64_t connection = sizeof(memory::Connection) - memory::kRingBytes + ring_bytes;
+  return n * (near * connection + (n - near) * kSmall + memory::kScratchBytes) + (1 << 20);
 }
 
-Status check_free(std::uint64_t free_bytes, Rank ranks) {
-  const std::uint64_t wanted = bytes_touched(ranks);
+std::size_t affordable_ring(std::size_t wanted, std::uint64_t free_bytes, Rank ranks) {
+  constexpr std::uint64_t kJobs = 4;  // a choice: there may be others
+  while (wanted > memory::kSmallRingBytes && free_bytes / kJobs < bytes_touched(ranks, wanted)) wanted /= 2;
+  return wanted;
+}
+
+std::size_t ring_for(Bytes core_cache, Bytes shared_cache, Rank ranks) {
+  const auto n = std::max<Bytes>(ranks, 2);
+  const Bytes most = std::min(2 * core_cache, shared_cache / 2 / (n * (n - 1)));
+  return std::bit_floor(
+      std::clamp(static_cast<std::size_t>(std::max<Bytes>(most, 0)), memory::kSmallRingBytes, memory::kRingBytes));
+}
+
+Status check_free(std::uint64_t free_bytes, Rank ranks, std::size_t ring_bytes) {
+  const std::uint64_t wanted = bytes_touched(ranks, ring_bytes);
   if (free_bytes >= wanted) return {};
   return failure(Code::kNoResources, Blame::kProcess,
                  "/dev/shm has {} MiB free, {} ranks need {} MiB; enlarge it (docker: --shm-size)", free_bytes >> 20,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,6 +29,12 @@ class Mapping {
   // Ends the peer's process with this exit status, if it is there and accepts it (end_job.h). Never another process
   // that has its number since.
   void end_process(Rank peer, int status) const;
+  // Of large messages, of all its connections. Requires: all ranks are attached.
+  std::size_t ring_bytes() const {
+    const std::uint64_t bytes = segment.header().ring_bytes;
+    const bool valid = std::has_single_bit(bytes) && bytes >= memory::kSmallRingBytes && bytes <= memory::kRingBytes;
+    return valid ? static_cast<std::size_t>(bytes) : memory::kSmallRingBytes;
+  }
 
   const memory::Segment segment;
 
@@ -105,9 +112,14 @@ class Share {
 // have; between all others what small messages touch. All-to-all exchanges of large messages touch more: of every pair
 // as much as they send, up to a connection.
 inline constexpr Rank kNear = 64;
-std::uint64_t bytes_touched(Rank ranks);
+std::uint64_t bytes_touched(Rank ranks, std::size_t ring_bytes = memory::kSmallRingBytes);
 // Whether /dev/shm, with `free_bytes` free, holds that. Touching a page that it has no room for kills the process, so
 // ask first.
-Status check_free(std::uint64_t free_bytes, Rank ranks);
+Status check_free(std::uint64_t free_bytes, Rank ranks, std::size_t ring_bytes = memory::kSmallRingBytes);
+// A ring of this size, or of less where /dev/shm with `free_bytes` free does not hold several such jobs.
+std::size_t affordable_ring(std::size_t wanted, std::uint64_t free_bytes, Rank ranks);
+// The ring whose messages have left a sender's own cache when they are loaded; all rings together take at most half of
+// the cache that the cores share. `core_cache`: of one core.
+std::size_t ring_for(Bytes core_cache, Bytes shared_cache, Rank ranks);
 
 }  // namespace weft::net::shm

@@ -96,5 +96,22 @@ TEST(SharedMemory, GrowsWithTheRanksAndNotWithTheirPairs) {
   EXPECT_FALSE(check_free(std::uint64_t{4} << 30, 512));
 }
 
+// Twice a core's cache, as long as the rings of all pairs leave half of the cache that the cores share.
+TEST(SharedMemory, RingsFitBesideEachOtherIntoTheSharedCache) {
+  constexpr Bytes kMiB = Bytes{1} << 20;
+  EXPECT_EQ(ring_for(kMiB, 32 * kMiB, 2), std::size_t{2} << 20);
+  EXPECT_EQ(ring_for(kMiB / 4, 32 * kMiB, 2), std::size_t{512} << 10);
+  EXPECT_EQ(ring_for(kMiB, 32 * kMiB, 4), std::size_t{1} << 20);
+  EXPECT_EQ(ring_for(kMiB, 32 * kMiB, 8), memory::kSmallRingBytes);
+  EXPECT_EQ(ring_for(0, 0, 2), memory::kSmallRingBytes);
+  EXPECT_EQ(ring_for(64 * kMiB, 1024 * kMiB, 2), memory::kRingBytes);
+}
+
+TEST(SharedMemory, RingsAreSmallWhereTheRoomIs) {
+  EXPECT_EQ(affordable_ring(memory::kRingBytes, std::uint64_t{64} << 20, 8), memory::kSmallRingBytes);
+  EXPECT_EQ(affordable_ring(memory::kRingBytes, std::uint64_t{64} << 30, 8), memory::kRingBytes);
+  EXPECT_EQ(affordable_ring(memory::kRingBytes, 0, 2), memory::kSmallRingBytes);
+}
+
 }  // namespace
 }  // namespace weft::net::shm

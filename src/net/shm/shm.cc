@@ -51,7 +51,7 @@ struct Sizes {
 
   static Sizes of(const Options& options) {
     constexpr Bytes kMost = Bytes{1} << 40;  // of all ranks
-    constexpr Bytes kHeaps = 16, kRoom = Bytes{64} << 30;
+    constexpr Bytes kHeaps = 16, kRoom = Bytes{128} << 30;
     rlimit space{}, file{};
     getrlimit(RLIMIT_AS, &space);
     getrlimit(RLIMIT_FSIZE, &file);
@@ -153,8 +153,8 @@ Result<UniqueFd> find(const Options& options, std::size_t bytes, Clock::time_poi
     if (struct statvfs room{}; statvfs("/dev/shm", &room) == 0)
       WEFT_CHECK(check_free(room.f_bavail * room.f_frsize, options.ranks));
     if (Clock::now() >= deadline)
-      return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank 0 to start",
-                     options.limits.timeout.count());
+      return failure_of(0, Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank 0 to start",
+                        options.limits.timeout.count());
     if (Interruptible::asked()) return interrupted(options);
     wait.pause();
   }
@@ -213,13 +213,23 @@ Status timed_out(const Segment& segment, const Options& options) {
   for (Rank r = 0; r < options.ranks; ++r)
     if (is_absent(segment, r)) missing.push_back(r);
   if (missing.empty()) missing.push_back(given_up_for(segment.header()));
-  return failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start",
-                 options.limits.timeout.count(), fmt::join(missing, ", "));
+  auto error = failure(Code::kTimeout, Blame::kCommunicator, "waited {} ms for rank {} to start",
+                       options.limits.timeout.count(), fmt::join(missing, ", "));
+  error.value().ranks = missing;
+  return error;
+}
+
+// Without an answer to how much is free the small ones serve.
+std::uint64_t ring_bytes_of(const Options& options) {
+  struct statvfs info {};
+  const bool known = statvfs("/dev/shm", &info) == 0;
+  return affordable_ring(options.ring_bytes, known ? info.f_bavail * info.f_frsize : 0, options.ranks);
 }
 
 Status meet(const Segment& segment, const Options& options, Clock::time_point deadline) {
   auto& header = segment.header();
   if (options.rank == 0) {
+    header.ring_bytes = ring_bytes_of(options);
     header.magic = memory::kMagic;
     header.ranks = options.ranks;
     header.heap_bytes = segment.heap_bytes();
@@ -255,7 +265,7 @@ World::World(std::shared_ptr<Share> shared, memory::Segment segment, std::vector
              const Room& given)
     : share(std::move(shared)),
       members(std::move(holders)),
-      endpoint(segment, options.rank, share->heap(), share->heaps(), "shm"),
+      endpoint(segment, options.rank, share->heap(), share->heaps(), "shm", share->mapping().ring_bytes()),
       wait_policy(
           segment, options.rank, options.limits,
           [segment, share = share.get(), members = std::span(members)](Rank peer) {

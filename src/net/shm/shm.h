@@ -21,6 +21,7 @@ struct Options {
   Rank rank = 0;
   Rank ranks = 1;
   Bytes heap_bytes = Bytes{1} << 30;  // registered memory per rank; address space, not memory, until it is used
+  std::size_t ring_bytes = memory::kSmallRingBytes;  // of every connection's large messages; rank 0's count
   memory::WaitPolicy::Limits limits;
   // Of ranks that knew each other before: why this one will not come, in the words and numbers of the caller's
   // communicator; nothing: it may come. It is asked again and again. Empty: nobody knows.

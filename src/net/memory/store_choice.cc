@@ -1,0 +1,76 @@
+#include "net/memory/store_choice.h"
+
+#include <limits>
+
+namespace weft::net::memory {
+
+void StoreChoice::open(std::uint64_t number, Connection& out) {
+  first_ = number;
+  least_ = std::numeric_limits<std::uint32_t>::max();
+  // Ordered before the message's flag, which its receiver loads first.
+  out.tail.timed_from.store(number, std::memory_order_relaxed);
+}
+
+std::uint32_t StoreChoice::took(Connection& out) const {
+  std::uint32_t loads = std::numeric_limits<std::uint32_t>::max();
+  for (std::uint64_t i = 0; i < kTimed; ++i) {
+    const std::uint64_t entry = out.loads.of[i].load(std::memory_order_relaxed);
+    if (static_cast<std::uint32_t>(entry >> 32) != static_cast<std::uint32_t>(first_ + i)) return 0;
+    loads = std::min(loads, static_cast<std::uint32_t>(entry));
+  }
+  return loads + least_;
+}
+
+// Small messages came in between, or the receiver did not time its loads: another time.
+void StoreChoice::give_up() {
+  if (state_ == State::kGoesOther || state_ == State::kTimesOther) streams_ = !streams_;
+  state_ = State::kSettled;
+  messages_ = 0;
+}
+
+void StoreChoice::decide(std::uint32_t other) {
+  const double ratio = static_cast<double>(other) / static_cast<double>(this_way_);
+  if (ratio < kBetter) streams_ = !streams_;
+  wait_ = ratio > kMuchWorse || ratio < 1 / kMuchWorse ? kLate : kSoon;
+  state_ = State::kSettled;
+  messages_ = 0;
+}
+
+// Before message `number`. A window is of messages that follow each other.
+bool StoreChoice::go_on(std::uint64_t number, std::size_t ring_bytes, Connection& out) {
+  const std::uint64_t in_window = number - first_;
+  switch (state_) {
+    case State::kSettled:
+      return false;
+    case State::kTimesThis:
+      if (in_window < kTimed) return true;
+      state_ = State::kGoesOther;
+      streams_ = !streams_;
+      since_ = 0;
+      return false;
+    case State::kGoesOther: {
+      if (since_ < ring_bytes) return false;
+      // All of the first window have been taken: the ring has gone round.
+      if (this_way_ = took(out); this_way_ == 0) return give_up(), false;
+      state_ = State::kTimesOther;
+      open(number, out);
+      return true;
+    }
+    case State::kTimesOther:
+      if (in_window < kTimed) return true;
+      state_ = State::kAwaits;
+      streams_ = !streams_;
+      [[fallthrough]];
+    case State::kAwaits:
+      if (out.head.value.load(std::memory_order_acquire) < first_ + kTimed - 1) return false;
+      const std::uint32_t other = took(out);
+      if (other > 0)
+        decide(other);
+      else if (in_window > kPatience)  // what the last load took comes after the count of messages taken
+        give_up();
+      return false;
+  }
+  return false;
+}
+
+}  // namespace weft::net::memory
