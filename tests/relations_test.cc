@@ -48,6 +48,13 @@ TEST_F(Relations, OneFaultCostsARingTheSameTwoNodesOn) {
   }
 }
 
+// A rank of a tree serves what comes from its children and from above in the order in which it comes, which a fault
+// changes, to the better now and then: of 3,000 machines 25 were faster, by up to 5.7 % (docs/simulation.md).
+double allowed_for(const Case& c) {
+  constexpr double kOrders = 0.07;
+  return std::string_view(c.algorithm) == "tree" ? kOrders : kSame;
+}
+
 // Relations 3 and 4, for one plan: what carries less is not faster, and its limit is not better.
 TEST_F(Relations, ASlowerLinkIsNeverFaster) {
   for (int i = 0; i < machines_; ++i) {
@@ -64,7 +71,7 @@ TEST_F(Relations, ASlowerLinkIsNeverFaster) {
       if (cut_of(task, plan).round == 0) continue;
       const Duration time = asked.simulated(task, plan, {.extrapolate = false}).time,
                      limit = cost::limit(asked.view, task).time;
-      EXPECT_GE(time.s(), before.s() * (1 - kSame))
+      EXPECT_GE(time.s(), before.s() * (1 - allowed_for(c)))
           << made.name << " " << link << how << ", " << c.algorithm << ", " << size << " B, x" << channels;
       EXPECT_GE(limit, limit_before) << made.name << " " << link << how;
       before = time;
@@ -82,7 +89,7 @@ TEST_F(Relations, ASlowRankIsNeverFaster) {
     const Plan plan = plan_on(healthy.view, task, c, 1 << below(5));
     if (cut_of(task, plan).round == 0) continue;
     const Asked slow(made.with({fmt::format("rank:{}=slow:1.2x", below(task.ranks))}));
-    EXPECT_GE(slow.simulated(task, plan).time.s(), healthy.simulated(task, plan).time.s() * (1 - kSame))
+    EXPECT_GE(slow.simulated(task, plan).time.s(), healthy.simulated(task, plan).time.s() * (1 - allowed_for(c)))
         << made.name << ", " << c.algorithm;
   }
 }

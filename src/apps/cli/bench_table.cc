@@ -177,6 +177,9 @@ void BenchTable::row(const BenchRow& r) const {
                time_text(r.healthy),
                r.measured ? fmt::format(" (measured: {} us, {})", measured_text(r), rows_inside(*r.measured)) : "",
                only_faults ? "the faults make" : "they make", r.time / r.healthy);
+  constexpr double kFaster = 0.995;
+  if (r.troubled() && only_faults && r.time / r.healthy < kFaster)
+    fmt::print("#   faster than without: what is slower comes later, and the rest is served in another order\n");
   if (const auto& c = r.computing)
     fmt::print(
         "#   computing takes {} us alone, {} us beside it: {:.2f}x as long; both have ended after {} us: "

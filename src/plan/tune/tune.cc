@@ -99,12 +99,12 @@ std::optional<schedule::Plan> halved(const cost::MachineView& machine, const Que
   constexpr Bytes kLeast = Bytes{32} << 10;
   constexpr Rank kMostRanks = 1024;  // beyond, one simulation would take minutes
   const bool may = plan.protocol == Protocol::kSimple || plan.protocol == Protocol::kLL128;
-  if (!machine.costs().gpu() || !may || q.task.ranks > kMostRanks || q.slice > 0 || plan.slice_bytes < 2 * kLeast)
-    return std::nullopt;
-  if (q.task.collective == Collective::kAllToAllV || schedule::cut_of(q.task, plan).piece <= plan.slice_bytes)
-    return std::nullopt;
+  if (!machine.costs().gpu() || !may || q.task.ranks > kMostRanks || q.slice > 0) return std::nullopt;
+  if (q.task.collective == Collective::kAllToAllV) return std::nullopt;
+  const Bytes slice = std::min(plan.slice_bytes, schedule::cut_of(q.task, plan).piece);
+  if (slice <= kLeast) return std::nullopt;
   schedule::Plan half = plan;
-  half.slice_bytes = plan.slice_bytes / 2;
+  half.slice_bytes = std::max(kLeast, slice / 2);
   return half;
 }
 
