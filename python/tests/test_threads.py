@@ -1,5 +1,6 @@
 """Ranks as threads of one process: shapes, types, refusals, asynchronous calls."""
 
+import array
 import asyncio
 import subprocess
 import sys

@@ -5,8 +5,10 @@
 #include <nccl.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <numeric>
@@ -51,7 +53,11 @@ TEST(NcclInterface, EveryFunctionOfTheHeaderIsThere) {
 TEST(NcclInterface, HostFunctionsOfTheDeviceHeadersAreThereAndRefuse) {
   for (const char* name : {"DevCommCreate", "DevCommDestroy", "GinBarrierCreateRequirement",
                            "LsaBarrierCreateRequirement", "LLA2ACreateRequirement", "LLA2ACalcSlots", "TeamWorld",
-                           "TeamLsa", "TeamRail", "TeamRankToWorld", "TeamRankToLsa"})
+                           "TeamLsa", "TeamRail", "TeamRankToWorld", "TeamRankToLsa", "TeamCft", "TeamCftMultimem",
+                           "CommQueryProperties", "GetLsaDevicePointer", "GetPeerDevicePointer",
+                           "GetLsaMultimemDevicePointer", "GetMultimemDevicePointer", "GetMultimemDeviceLeInfo",
+                           "GetCftDeviceLeInfo", "GetPeerDeviceLeInfo", "CftBarrierCreateRequirement",
+                           "GinOutboxCreateRequirement", "GinInboxA2ACreateRequirement"})
     for (const std::string prefix : {"nccl", "pnccl"})
       EXPECT_NE(dlsym(RTLD_DEFAULT, (prefix + name).c_str()), nullptr) << prefix << name;
   using Create = ncclResult_t (*)(ncclComm_t, const void*, void*);
@@ -70,6 +76,33 @@ TEST(NcclInterface, HostFunctionsOfTheDeviceHeadersAreThereAndRefuse) {
     EXPECT_EQ(world(comm).ranks, 2);
     EXPECT_EQ(world(comm).rank, rank);
     EXPECT_EQ(to_world(comm, world(comm), 1 - rank), 1 - rank);
+  });
+}
+
+// nccl-tests ask before they choose kernels of their own.
+TEST(NcclInterface, PropertiesSayThatThereIsNoDeviceCode) {
+  struct Properties {
+    std::size_t size = sizeof(Properties);
+    unsigned int magic = 0xcafebeef, version = NCCL_VERSION_CODE;
+    int rank, ranks, cuda_device, nvml_device;
+    bool device_api, multimem;
+    int gin_type, lsa_teams;
+    bool host_rma;
+    char more[160];
+  };
+  using Query = ncclResult_t (*)(ncclComm_t, void*);
+  const auto query = reinterpret_cast<Query>(dlsym(RTLD_DEFAULT, "ncclCommQueryProperties"));
+  on_ranks(2, [&](ncclComm_t comm, int rank, cudaStream_t) {
+    Properties properties;
+    std::memset(&properties.rank, 0xff, sizeof properties - offsetof(Properties, rank));
+    NCCL_OK(query(comm, &properties));
+    EXPECT_EQ(properties.rank, rank);
+    EXPECT_EQ(properties.ranks, 2);
+    EXPECT_FALSE(properties.device_api || properties.multimem);
+    EXPECT_TRUE(properties.host_rma);
+    EXPECT_EQ(properties.more[100], 0);
+    properties.magic = 0;
+    EXPECT_EQ(query(comm, &properties), ncclInvalidArgument);
   });
 }
 
