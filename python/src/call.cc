@@ -105,8 +105,8 @@ ReduceOp op_of(nb::handle value, const char* operation) {
 }
 
 void set_experts(Call& call, const nb::bytes& table) {
-  call.experts.resize(table.size() / sizeof(std::int32_t));
-  std::memcpy(call.experts.data(), table.data(), call.experts.size() * sizeof(std::int32_t));
+  call.lists.experts.resize(table.size() / sizeof(std::int32_t));
+  std::memcpy(call.lists.experts.data(), table.data(), call.lists.experts.size() * sizeof(std::int32_t));
 }
 
 void set_option(Call& call, const std::string& name, nb::handle value) {
@@ -122,9 +122,9 @@ void set_option(Call& call, const std::string& name, nb::handle value) {
   else if (name == "scalar")
     r.scalar = scalar_of(value, r.type, call.operation);
   else if (name == "counts")
-    call.counts = nb::cast<std::vector<std::size_t>>(value);
+    call.lists.counts = nb::cast<std::vector<std::size_t>>(value);
   else if (name == "receive_counts")
-    call.receive_counts = nb::cast<std::vector<std::size_t>>(value);
+    call.lists.receive_counts = nb::cast<std::vector<std::size_t>>(value);
   else if (name == "experts")
     set_experts(call, nb::cast<nb::bytes>(value));
   else if (name == "per_token")
@@ -197,16 +197,16 @@ void check_counts(const Call& call, const Array* in, const Array* out, Place pla
   if (in == nullptr || out == nullptr) refuse("input and output are needed");
   const auto n = static_cast<std::size_t>(place.ranks);
   const bool pairs = call.request.collective == Collective::kAllToAllV;
-  if (call.counts.size() != n || (pairs && call.receive_counts.size() != n))
+  if (call.lists.counts.size() != n || (pairs && call.lists.receive_counts.size() != n))
     refuse("counts of " + std::to_string(n) + " ranks are needed");
   const auto all_of = [](const std::vector<std::size_t>& counts) {
     std::size_t all = 0;
     for (const std::size_t count : counts) all = count > ~std::size_t{0} - all ? ~std::size_t{0} : all + count;
     return all;
   };
-  const std::size_t mine = call.counts[static_cast<std::size_t>(place.rank)], all = all_of(call.counts);
+  const std::size_t mine = call.lists.counts[static_cast<std::size_t>(place.rank)], all = all_of(call.lists.counts);
   const std::size_t ins = call.request.collective == Collective::kAllGatherV ? mine : all;
-  const std::size_t outs = pairs                                                ? all_of(call.receive_counts)
+  const std::size_t outs = pairs                                                ? all_of(call.lists.receive_counts)
                            : call.request.collective == Collective::kAllGatherV ? all
                                                                                 : mine;
   const std::size_t has_in = in->count() / in->parts(), has_out = out->count() / out->parts();
@@ -258,8 +258,8 @@ Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op
     set_count(r, input, output, place, call.operation);
   if (any != nullptr && any->parts() > 1) {
     r.count *= any->parts();
-    for (std::size_t& c : call.counts) c *= any->parts();
-    for (std::size_t& c : call.receive_counts) c *= any->parts();
+    for (std::size_t& c : call.lists.counts) c *= any->parts();
+    for (std::size_t& c : call.lists.receive_counts) c *= any->parts();
   }
   call.result = std::move(out);
   return call;

@@ -9,6 +9,18 @@
 
 namespace weft::python {
 
+// What a request points into beside the arrays. Moves keep what it points to valid.
+struct Lists {
+  std::vector<std::size_t> counts, receive_counts;
+  std::vector<std::int32_t> experts;
+
+  void into(Request& request) const {
+    request.counts = counts;
+    request.receive_counts = receive_counts;
+    request.experts = experts;
+  }
+};
+
 // A collective call as Python gave it: the request, the arrays that it points into, and what the call returns. Moves
 // keep the request valid. Requires: the GIL.
 struct Call {
@@ -16,13 +28,10 @@ struct Call {
   const char* operation = "call";
   std::vector<Array> arrays;
   nanobind::object result;
-  std::vector<std::size_t> counts, receive_counts;
-  std::vector<std::int32_t> experts;
+  Lists lists;
 
   Status run(auto& group) {
-    request.counts = counts;
-    request.receive_counts = receive_counts;
-    request.experts = experts;
+    lists.into(request);
     return group.run(request);
   }
 };

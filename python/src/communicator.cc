@@ -78,10 +78,8 @@ class Comm {
     queued->arrays = std::move(call.arrays);
     nb::object result = std::move(call.result);
     return queue(std::move(queued), std::move(result), wait, operation,
-                 [r = call.request, counts = std::move(call.counts),
-                  receive_counts = std::move(call.receive_counts)](Communicator& c) mutable {
-                   r.counts = counts;
-                   r.receive_counts = receive_counts;
+                 [r = call.request, lists = std::move(call.lists)](Communicator& c) mutable {
+                   lists.into(r);
                    return c.run(r);
                  });
   }

@@ -51,13 +51,30 @@ TEST(NcclInterface, EveryFunctionOfTheHeaderIsThere) {
 
 // A program that is bound when it is loaded must find them, whether it calls them or not.
 TEST(NcclInterface, HostFunctionsOfTheDeviceHeadersAreThereAndRefuse) {
-  for (const char* name : {"DevCommCreate", "DevCommDestroy", "GinBarrierCreateRequirement",
-                           "LsaBarrierCreateRequirement", "LLA2ACreateRequirement", "LLA2ACalcSlots", "TeamWorld",
-                           "TeamLsa", "TeamRail", "TeamRankToWorld", "TeamRankToLsa", "TeamCft", "TeamCftMultimem",
-                           "CommQueryProperties", "GetLsaDevicePointer", "GetPeerDevicePointer",
-                           "GetLsaMultimemDevicePointer", "GetMultimemDevicePointer", "GetMultimemDeviceLeInfo",
-                           "GetCftDeviceLeInfo", "GetPeerDeviceLeInfo", "CftBarrierCreateRequirement",
-                           "GinOutboxCreateRequirement", "GinInboxA2ACreateRequirement"})
+  for (const char* name : {"DevCommCreate",
+                           "DevCommDestroy",
+                           "GinBarrierCreateRequirement",
+                           "LsaBarrierCreateRequirement",
+                           "LLA2ACreateRequirement",
+                           "LLA2ACalcSlots",
+                           "TeamWorld",
+                           "TeamLsa",
+                           "TeamRail",
+                           "TeamRankToWorld",
+                           "TeamRankToLsa",
+                           "TeamCft",
+                           "TeamCftMultimem",
+                           "CommQueryProperties",
+                           "GetLsaDevicePointer",
+                           "GetPeerDevicePointer",
+                           "GetLsaMultimemDevicePointer",
+                           "GetMultimemDevicePointer",
+                           "GetMultimemDeviceLeInfo",
+                           "GetCftDeviceLeInfo",
+                           "GetPeerDeviceLeInfo",
+                           "CftBarrierCreateRequirement",
+                           "GinOutboxCreateRequirement",
+                           "GinInboxA2ACreateRequirement"})
     for (const std::string prefix : {"nccl", "pnccl"})
       EXPECT_NE(dlsym(RTLD_DEFAULT, (prefix + name).c_str()), nullptr) << prefix << name;
   using Create = ncclResult_t (*)(ncclComm_t, const void*, void*);

@@ -102,8 +102,7 @@ WEFT_NCCL_DEFINE(ncclResult_t, GetMultimemDevicePointer, (ncclWindow_t, std::siz
 WEFT_NCCL_DEFINE(ncclResult_t, GetMultimemDeviceLeInfo, (ncclWindow_t, std::size_t, void*, std::size_t*)) {
   return not_here("ncclGetMultimemDeviceLeInfo");
 }
-WEFT_NCCL_DEFINE(ncclResult_t, GetCftDeviceLeInfo,
-                 (ncclWindow_t, std::size_t, int, ncclTeam, void*, std::size_t*)) {
+WEFT_NCCL_DEFINE(ncclResult_t, GetCftDeviceLeInfo, (ncclWindow_t, std::size_t, int, ncclTeam, void*, std::size_t*)) {
   return not_here("ncclGetCftDeviceLeInfo");
 }
 WEFT_NCCL_DEFINE(ncclResult_t, GetPeerDeviceLeInfo, (ncclWindow_t, std::size_t, int, void*, std::size_t*)) {
