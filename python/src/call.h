@@ -9,7 +9,7 @@
 
 namespace weft::python {
 
-// What a request points into beside the arrays. Moves keep what it points to valid.
+// A request points into these beside the arrays. Moves keep what it points to valid.
 struct Lists {
   std::vector<std::size_t> counts, receive_counts;
   std::vector<std::int32_t> experts;

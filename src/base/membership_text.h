@@ -8,7 +8,7 @@
 #include "base/counted.h"
 #include "weft/types.h"
 
-// What errors say of a rank that a decision of the others leaves out, whatever decided.
+// Errors say this of a rank that a decision of the others leaves out, whatever decided.
 namespace weft {
 
 // `members`: the ranks that have shrunk the communicator without `self`.
