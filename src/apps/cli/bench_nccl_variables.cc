@@ -120,8 +120,8 @@ Status take_nccl_variables(BenchSpec& spec) {
       else if (holds(sentence))
         fmt::print(stderr, "weft: {} holds on this machine{}\n", shown(sentence.substr(0, sentence.find(' '))),
                    !spec.forced.tuner.starts_with("nccl")         ? ""
-                   : begins_with_one_of(sentence, {"NCCL_MAX_N"}) ? ", except for NVLS, whose channels NCCL bounds by "
-                                                                    "NCCL_MAX_CTAS alone"
+                   : begins_with_one_of(sentence, {"NCCL_MAX_N"}) ? ", except for NVLS, whose channels NCCL does "
+                                                                    "not bound by it"
                    : begins_with_one_of(sentence, {"NCCL_MAX_C"}) ? ", except for NVLS, whose channels stay those of "
                                                                     "NCCL's tables here"
                                                                   : "");

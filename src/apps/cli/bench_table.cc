@@ -113,8 +113,8 @@ void print_tables(const BenchReport& report) {
     const auto& m = report.rows[i].measured;
     if (!m || (i + 1 < report.rows.size() && report.rows[i + 1].measured && report.rows[i + 1].measured->of == m->of))
       continue;
-    fmt::print("# measured{}: {} would lie there, by {} of {}\n", report.rows[i].troubled() ? ", without them" : "",
-               rows_inside(*m), counted(m->tables, "table"), m->of);
+    fmt::print("# measured{}: {} would lie there if this one errs as they do, by {} of {}\n",
+               report.rows[i].troubled() ? ", without them" : "", rows_inside(*m), counted(m->tables, "table"), m->of);
   }
 }
 

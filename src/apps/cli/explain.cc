@@ -134,6 +134,8 @@ Result<Asked> ask(Spec& spec) {
   }
   tune::Question question{.task = std::move(task),
                           .can = capabilities_of(machine),
+                          .nvswitch_combines = schedule::nvswitch_combines(type, ReduceOp::kSum),
+                          .sharp_combines = schedule::sharp_combines(type, ReduceOp::kSum),
                           .algorithm = spec.algorithm,
                           .protocol = spec.protocol,
                           .channels = static_cast<int>(spec.channels)};

@@ -103,9 +103,9 @@ void print(const ExplainedQuestion& asked, const Machine& machine, const schedul
                plans_own_limit(answer->outcome.busiest_share, limit.time / answer->outcome.time));
   print_vendor(machine, task, all);
   if (measured)
-    fmt::print("# measured: {} would lie between {} and {}, by {} of {}\n", rows_inside(*measured),
-               format_duration(measured->low), format_duration(measured->high), counted(measured->tables, "table"),
-               measured->of);
+    fmt::print("# measured: {} would lie between {} and {} if this one errs as they do, by {} of {}\n",
+               rows_inside(*measured), format_duration(measured->low), format_duration(measured->high),
+               counted(measured->tables, "table"), measured->of);
   else if (answer)
     fmt::print("# measured: {}\n", asked.faults.empty() ? "nothing like it, as far as weft knows"
                                                         : "no published table is of a machine with such faults");

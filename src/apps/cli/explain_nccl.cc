@@ -43,7 +43,8 @@ NcclView ask_nccl(const cost::MachineView& machine, const tune::Question& questi
   const Collective collective = question.task.collective;
   const auto system = tune::nccl::system_of(machine, question.task.ranks);
   if (!system) view.unavailable = system.error().message;
-  if (!tune::nccl::models(collective)) view.unavailable = fmt::format("NCCL has no {}", schedule::name(collective));
+  if (!tune::nccl::models(collective))
+    view.unavailable = fmt::format("NCCL's library has no {}", schedule::name(collective));
   if (!view.unavailable.empty()) return view;
   view.system = *system;
   const Bytes bytes = question.task.elements * question.task.element_bytes;

@@ -130,6 +130,8 @@ Result<int> run(const Spec& spec) {
                         spec.json);
   }
   WEFT_TRY(const schedule::Document document, load(spec));
+  if (spec.source.root != 0 && !schedule::rooted(document.schedule.shape.collective))
+    return bad_input("--root {}: {} has no root", spec.source.root, schedule::name(document.schedule.shape.collective));
   const schedule::Proof proof = schedule::prove(document);
   if (spec.json != "-") print(spec, document, proof);
   if (!spec.json.empty()) WEFT_CHECK(write_json(spec.json, to_json(spec, document, proof)));

@@ -126,9 +126,19 @@ const Part* Catalog::find(std::string_view kind, std::string_view key, std::stri
   return nullptr;
 }
 
+// "; there are pcie4, nvlink4" of a generation without its kind.
+std::string Catalog::ending_in(std::string_view generation) const {
+  std::string all;
+  for (const Part& part : parts_)
+    if ((part.kind == "pcie" || part.kind == "nvlink") && part.name.size() > generation.size() &&
+        part.name.ends_with(generation))
+      all += fmt::format("{}{}", all.empty() ? "; there are " : ", ", part.name);
+  return generation.size() == 1 ? all : "";
+}
+
 Result<Link> Catalog::link(std::string_view name, std::int32_t count, bool at_host) const {
   const Part* part = find(name);
-  if (!part) return bad_input("no catalogue part is called '{}'", name);
+  if (!part) return bad_input("no catalogue part is called '{}'{}", name, ending_in(name));
   WEFT_TRY(const LinkKind kind, link_kind(*part));
   const auto number = [&](std::string_view key) -> Result<Figure> {
     if (const Figure* f = part->figure(key)) return *f;

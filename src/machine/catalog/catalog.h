@@ -52,6 +52,7 @@ class Catalog {
   // with rates and latency; its ends are left to the caller. `at_host`: the PCIe link ends at a CPU's root port.
   // Errors (bad input): unknown part, or one that is no link.
   Result<Link> link(std::string_view part, std::int32_t count, bool at_host = false) const;
+  std::string ending_in(std::string_view generation) const;
 
   // All links between two sockets of the CPU "vendor/family/model", e.g. "GenuineIntel/6/143". An unknown CPU counts as
   // the slowest server CPU still common.

@@ -45,9 +45,21 @@ double quantile(const std::vector<Weighted>& sorted, double part) {
   return sorted.back().ratio;
 }
 
+constexpr Rank kReach = 8;  // times as many ranks as the largest table has: beyond that nothing like it was measured
+
 double rounded(double ratio) { return std::round(ratio * 1000) / 1000; }
 
 }  // namespace
+
+// What no table of these cards has: GPUs for NVLink that reach each other otherwise, or without a switch.
+std::string_view other_wiring(const cost::MachineView& machine, Rank ranks, const std::string& model) {
+  if (ranks < 2 || machine.endpoints() < 2 || model.find("SXM") == std::string::npos) return "";
+  const auto &one = machine.topology().device(machine.device(0)), &other = machine.topology().device(machine.device(1));
+  if (one.node != other.node) return "";
+  const topology::Path path = machine.routes().path(machine.device(0), machine.device(1));
+  if (path.type != topology::PathType::kNvl) return " without NVLink";
+  return path.hops.size() < 2 && model.find("V100") == std::string::npos ? " without NVSwitch" : "";
+}
 
 MachineClass class_of(const cost::MachineView& machine, Rank ranks) {
   MachineClass found{.gpus = {}, .several_nodes = machine.nodes(ranks) > 1};
@@ -62,6 +74,7 @@ MachineClass class_of(const cost::MachineView& machine, Rank ranks) {
       found.gpus = fmt::format("NVIDIA {}", generation(std::atoi(c.c_str() + kNvidia.size())));
     if (c.starts_with(kAmd)) found.gpus = fmt::format("AMD {}", c.substr(kAmd.size()));
   }
+  if (!found.gpus.empty()) found.gpus += other_wiring(machine, ranks, model(0));
   return found;
 }
 
@@ -149,13 +162,15 @@ std::optional<Spread> Ratios::spread(const Case& asked, Bytes bytes, std::string
   for (const Level& level : levels) {
     std::vector<Weighted> points;
     int tables = 0;
+    Rank most = 0;
     for (const OfTable& table : tables_) {
       if (table.name == without || table.ratios[b].empty() || !level.holds(table.measured)) continue;
       ++tables;
+      most = std::max(most, table.measured.ranks);
       for (const double ratio : table.ratios[b])
         points.push_back({ratio, 1.0 / static_cast<double>(table.ratios[b].size())});
     }
-    if (tables < level.tables || std::ssize(points) < level.rows) continue;
+    if (tables < level.tables || std::ssize(points) < level.rows || asked.ranks > kReach * most) continue;
     std::ranges::sort(points, {}, &Weighted::ratio);
     // Of n rows a further one lies below the smallest with probability 1 / (n + 1).
     const auto n = static_cast<double>(points.size());

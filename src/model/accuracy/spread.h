@@ -36,7 +36,8 @@ class Ratios {
 
   // Of kLeastRows rows of this case, else of kLeastTables tables of the same collective on this generation of GPUs, on
   // one node as it is or on several. The tables count alike, however many points they have. Nothing if there are too
-  // few: nothing like it was measured. `without`: as if the table of this name were not there.
+  // few, or none of nearly as many ranks: nothing like it was measured. `without`: as if the table of this name were
+  // not there.
   std::optional<Spread> spread(const Case& asked, Bytes bytes, std::string_view without = {}) const;
 
   // The part of all points that lie within the spread that the other tables give: what the spreads are worth.

@@ -153,6 +153,17 @@ TEST(Faults, ALinkThatIsDownAQuarterOfTheTimeCarriesLess) {
   EXPECT_LT(flapping / healthy, 1.5);
 }
 
+// A connection that is first used while a link is down is as fast as any other afterwards.
+TEST(Faults, LinksThatFlapQuicklyCostWhatTheirPartOfTheTimeSays) {
+  const std::string link = "link:node1/nic0-switch0=";
+  const Duration healthy = time_with(kFour, {}, 16 << 20);
+  for (const char* period : {"1us", "2us", "5us", "10us", "20us", "100us"}) {
+    const double slower = time_with(kFour, {link + "flap:" + period + ",50%"}, 16 << 20) / healthy;
+    EXPECT_GE(slower, 0.99) << period;
+    EXPECT_LT(slower, 2.5) << period;
+  }
+}
+
 TEST(Faults, JitterDependsOnItsSeedOnly) {
   const auto with = [](const char* jitter) { return time_with("dgx-h100", {jitter}, 1 << 20); };
   EXPECT_EQ(with("jitter=exp:2us,7").ps(), with("jitter=exp:2us,7").ps());

@@ -105,6 +105,22 @@ bool order_matters(DataType type, ReduceOp op) {
   return is_float(type) && op != ReduceOp::kMin && op != ReduceOp::kMax;
 }
 
+namespace {
+
+// An average of integers is a sum that is divided at the end.
+bool is_sum(DataType type, ReduceOp op) { return op == ReduceOp::kSum || (op == ReduceOp::kAvg && !is_float(type)); }
+bool is_extreme(ReduceOp op) { return op == ReduceOp::kMin || op == ReduceOp::kMax; }
+
+}  // namespace
+
+bool nvswitch_combines(DataType type, ReduceOp op) {
+  if (size_of(type) == 1 || type == DataType::kInt16 || type == DataType::kUint16) return false;
+  const bool extremes = !is_float(type) || size_of(type) == 2;
+  return is_sum(type, op) || (extremes && is_extreme(op));
+}
+
+bool sharp_combines(DataType type, ReduceOp op) { return size_of(type) > 1 && (is_sum(type, op) || is_extreme(op)); }
+
 std::string type_names(std::string_view separator) { return first_words(kTypeWords, separator); }
 std::string op_names(std::string_view separator) { return first_words(kOpWords, separator); }
 

@@ -29,6 +29,11 @@ std::string obstacle(const Question& q, const schedule::Algorithm& algorithm) {
   if (algorithm.needs.multicast && !q.can.multicast && !tried) return "no switch inside a node sums (NVLS)";
   if (algorithm.needs.aggregation && crosses && !q.can.aggregation && !tried)
     return "no switch of the network sums (SHARP)";
+  const bool reduces = schedule::reduces(q.task.collective);
+  if (algorithm.needs.multicast && reduces && !q.nvswitch_combines && !tried)
+    return "NVSwitches do not combine this type by this operation";
+  if (algorithm.needs.aggregation && crosses && reduces && !q.sharp_combines && !tried)
+    return "the network's switches do not combine this type by this operation";
   if (q.task.collective == Collective::kAllToAllV && !algorithm.uneven)
     return "passes on parts whose sizes only their senders and receivers know";
   if (q.in_order && !algorithm.in_order) return "does not sum in rank order, which reproducible results need";

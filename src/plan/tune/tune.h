@@ -14,6 +14,7 @@ struct Question {
   protocol::Capabilities can;  // of the fabric
   bool registered = true;      // peers reach the caller's buffers; otherwise load/store goes through scratch
   bool in_order = false;       // only algorithms whose sums are the same bits on any fabric
+  bool nvswitch_combines = true, sharp_combines = true;  // this type by this operation
   // Forced; empty or 0: free.
   std::string algorithm, protocol;
   int channels = 0;

@@ -77,9 +77,13 @@ std::int32_t FlowFabric::open(Rank from, Rank to, int strand) {
   return static_cast<std::int32_t>(connections_.size() - 1);
 }
 
-// No faster than the slowest link even alone: so a single flow never has to be solved for.
+// No faster than the slowest link even alone: so a single flow never has to be solved for. Links that flap or change
+// count as they are when they are whole: a connection may first be used while one is down.
 void FlowFabric::limit_to_links(MaxMin::Way way, double& cap) const {
-  for (const auto [r, times] : rates_.path(way)) cap = std::min(cap, rates_.capacity(r) / times);
+  for (const auto [r, times] : rates_.path(way)) {
+    const auto whole = whole_.find(r);
+    cap = std::min(cap, (whole == whole_.end() ? rates_.capacity(r) : whole->second) / times);
+  }
 }
 
 SwitchWay FlowFabric::way_of(const topology::Path& path, const Fold::Images& turned, const Group& group) {

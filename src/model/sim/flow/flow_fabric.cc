@@ -107,11 +107,18 @@ Duration FlowFabric::launch_time() const {
   return latency != nullptr ? *latency : Duration{};
 }
 
+void FlowFabric::keep_whole(topology::LinkId link) {
+  for (const MaxMin::Resource direction : {2 * link, 2 * link + 1})
+    whole_.emplace(direction, rates_.capacity(direction));
+}
+
 void FlowFabric::launch() {
   now_ = {};
   if (options_.why) path_.emplace(actors_.size(), launch_time());
   for (std::int32_t a = 0; a < static_cast<std::int32_t>(actors_.size()); ++a) push(launch_time(), Event::Resume{a});
   const auto& flaps = options_.disturbances.flaps;
+  for (const auto& flap : flaps) keep_whole(flap.link);
+  for (const auto& change : options_.disturbances.changes) keep_whole(change.link);
   for (std::size_t f = 0; f < flaps.size(); ++f)
     push(flaps[f].period * (1 - flaps[f].down), Event::Flap{static_cast<std::int32_t>(f), 1});
   const auto& changes = options_.disturbances.changes;

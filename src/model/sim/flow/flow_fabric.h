@@ -227,6 +227,7 @@ class FlowFabric : private Carrier::SimulationHost {
   std::vector<topology::DeviceId> devices_of(const Group& group, Rank by) const;
   MaxMin::Way way_along(const topology::Path& path, const Fold::Images& turned);
   void fail(std::string message);
+  void keep_whole(topology::LinkId link);
   void limit_to_links(MaxMin::Way way, double& cap) const;
   SwitchWay way_of(const topology::Path& path, const Fold::Images& turned, const Group& group);
   SwitchWay& way_through(Rank rank, const protocol::End& end, bool store);
@@ -266,6 +267,7 @@ class FlowFabric : private Carrier::SimulationHost {
   };
   std::vector<Host> hosts_;  // by simulated rank
   MaxMin rates_;
+  std::unordered_map<MaxMin::Resource, double> whole_;  // of links that flap or change: what they carry before
   Fold fold_;
   std::unique_ptr<Carrier> carrier_;
   std::vector<Connection> connections_;

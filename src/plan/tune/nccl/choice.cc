@@ -169,10 +169,11 @@ Result<Candidate> choose(const cost::MachineView& machine, const System& system,
       question.protocols.limits()) {
     WEFT_CHECK(keep_named(question, all));
     row = best_of(all);
+    const std::string by = question.algorithm.empty() ? question.algorithms.text() : question.algorithm,
+                      with = question.protocol.empty() ? question.protocols.text() : question.protocol;
     if (row == nullptr)
-      return failure(Code::kUnsupported, Blame::kInput, "NCCL cannot do {} by {} {} here", schedule::name(collective),
-                     question.algorithm.empty() ? question.algorithms.text() : question.algorithm,
-                     question.protocol.empty() ? question.protocols.text() : question.protocol);
+      return failure(Code::kUnsupported, Blame::kInput, "NCCL cannot do {} by {}{}{} here", schedule::name(collective),
+                     by, by.empty() || with.empty() ? "" : " ", with);
   }
   if (row == nullptr)
     return failure(Code::kUnsupported, Blame::kInput, "NCCL has nothing to choose on {} ranks", question.task.ranks);

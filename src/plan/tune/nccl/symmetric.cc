@@ -67,7 +67,7 @@ std::string why_not_symmetric(const System& s, Collective c) {
     return "NCCL has no kernel for symmetric windows";
   if (s.release < 2703) return "NCCL has kernels for symmetric windows from 2.27 on";
   if (s.ranks < 2) return "one rank sends nothing";
-  if (s.nodes > 1) return "its ranks are not in one NVLink domain";
+  if (s.nodes > 1) return "weft knows these kernels within one NVLink domain only";
   if (!s.ring.nvlink) return "not all of its GPUs reach each other by NVLink";
   return {};
 }
