@@ -111,7 +111,9 @@ class Way {
 
  private:
   std::uint64_t below(std::uint64_t most) { return random_.below(most); }
-  bool doomed(const Group& g) const { return plan_.victim >= 0 && step_ + 1 >= plan_.dies_in && g.has(plan_.victim); }
+  bool doomed(const Group& g) const {
+    return plan_.victim >= 0 && (aborted_ || step_ + 1 >= plan_.dies_in) && g.has(plan_.victim);
+  }
   // Too few are left to know that no others go on: of two ranks the second.
   bool lacks_quorum(const Group& g, const Error& e) const {
     return e.code == Code::kNoQuorum && doomed(g) && g.members.size() == 2 && g.members.front() == plan_.victim;
@@ -129,6 +131,8 @@ class Way {
     g.failed = true;
     if (plan_.victim == self_ && e.code == Code::kNoResources) raise(SIGKILL);
     if (plan_.lacks()) return;
+    // A victim whose memory ends aborts, which ends the calls of ranks that are steps behind it.
+    aborted_ |= plan_.memory >= 0 && e.message.find("no memory was left") != std::string::npos;
     if (!doomed(g)) return complain(g, what, "without a death: " + e.message);
     if (e.message.find("it called shrink()") != std::string::npos) return;  // a survivor that was ahead
     if (e.ranks != std::vector<Rank>{g.index_of(plan_.victim)})
@@ -396,6 +400,7 @@ class Way {
   std::vector<Group> groups_;
   int step_ = 0;
   std::string wrong_;
+  bool aborted_ = false;  // the victim, before its step came here
 };
 
 }  // namespace
