@@ -284,6 +284,16 @@ World::~World() {
   if (given_.bytes > 0) share->leave(given_, members);
 }
 
+namespace {
+
+tl::unexpected<Error> no_room(Bytes bytes) {
+  return failure(Code::kNoResources, Blame::kOperation,
+                 "/dev/shm has no {} left beside what the job's connections need; enlarge it (docker: --shm-size)",
+                 format_bytes(bytes));
+}
+
+}  // namespace
+
 Result<void*> World::allocate_unpopulated(Bytes bytes) {
   if (bytes > heap_bytes_ - allocated_) return memory::Heap::exhausted(bytes);
   WEFT_TRY(void* const memory, share->allocate(bytes));
@@ -291,19 +301,28 @@ Result<void*> World::allocate_unpopulated(Bytes bytes) {
   return memory;
 }
 
-// Populates the pages now: a full /dev/shm is then an error here instead of a SIGBUS at the first store.
+// Populates the pages now, and leaves what the job's connections still may touch: a full /dev/shm is then an error here
+// instead of a SIGBUS at the first store, of this rank or another.
+bool World::makes_exist(void* memory, Bytes bytes) const {
+  if (!memory::populate(memory, std::max<Bytes>(bytes, 1))) return false;
+  const net::shm::Mapping& mapping = share->mapping();
+  struct statvfs info {};
+  return statvfs("/dev/shm", &info) != 0 ||
+         info.f_bavail * info.f_frsize >= bytes_touched(mapping.segment.ranks(), mapping.ring_bytes());
+}
+
 Result<void*> World::allocate(Bytes bytes) {
   WEFT_TRY(void* const memory, allocate_unpopulated(bytes));
-  if (memory::populate(memory, std::max<Bytes>(bytes, 1))) return memory;
+  if (makes_exist(memory, bytes)) return memory;
   deallocate(memory);
-  return failure(Code::kNoResources, Blame::kOperation, "/dev/shm has no {} left", format_bytes(bytes));
+  return no_room(bytes);
 }
 
 Result<void*> World::allocate_beyond(Bytes bytes) {
   WEFT_TRY(void* const memory, share->allocate(bytes));
-  if (memory::populate(memory, std::max<Bytes>(bytes, 1))) return memory;
+  if (makes_exist(memory, bytes)) return memory;
   share->deallocate(memory);
-  return failure(Code::kNoResources, Blame::kOperation, "/dev/shm has no {} left", format_bytes(bytes));
+  return no_room(bytes);
 }
 
 void World::deallocate(void* memory) { allocated_ -= share->deallocate(memory); }

@@ -72,6 +72,8 @@ struct World {
   memory::WaitPolicy wait_policy;
 
  private:
+  bool makes_exist(void* memory, Bytes bytes) const;
+
   const Bytes heap_bytes_;           // that may be allocated
   std::atomic<Bytes> allocated_{0};  // freed by any thread
   const Room given_;
