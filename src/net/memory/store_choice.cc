@@ -31,7 +31,7 @@ void StoreChoice::give_up() {
 void StoreChoice::decide(std::uint32_t other) {
   const double ratio = static_cast<double>(other) / static_cast<double>(this_way_);
   if (ratio < kBetter) streams_ = !streams_;
-  wait_ = ratio > kMuchWorse || ratio < 1 / kMuchWorse ? kLate : kSoon;
+  wait_ = ratio > kFarApart || ratio < 1 / kFarApart ? kLate : kSoon;
   state_ = State::kSettled;
   messages_ = 0;
 }

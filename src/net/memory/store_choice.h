@@ -20,11 +20,11 @@ class StoreChoice {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::uint64_t kTimed = TimedLoads::kMost;
-  // Messages between two trials, by how bad the other way was. A trial of 2 MiB that takes five times as long, every
-  // 16,384 messages of 32 KiB, costs 2 %.
+  // Messages between two trials, by how far apart the two ways were. A trial of 2 MiB that takes five times as long,
+  // every 16,384 messages of 32 KiB, costs 2 %.
   static constexpr std::uint64_t kSoon = 1024, kLate = 16384;
   static constexpr std::uint64_t kPatience = 64;  // messages
-  static constexpr double kMuchWorse = 1.2, kBetter = 0.9;
+  static constexpr double kFarApart = 1.2, kBetter = 0.9;
 
   bool streams() const { return streams_; }
   // What is done until the first trial.
