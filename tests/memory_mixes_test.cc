@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <random>
 
@@ -229,6 +231,39 @@ std::string mixes(Communicator& comm, bool forced) {
         return fmt::format("round {}, count {}, algorithm '{}': {}", round, s.count, s.algorithm, wrong);
     }
   return "";
+}
+
+// Pages of shared memory that this process has touched, in bytes.
+std::size_t shared_pages() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (std::size_t kib = 0; word == "RssShmem:" && status >> kib) return kib << 10;
+  return 0;
+}
+
+// Every second call of a shape is on plain memory: then no call copies that into memory of the job's.
+std::string alternates(Communicator& comm) {
+  constexpr std::size_t kCount = 2 << 20;
+  auto registered = comm.allocate(kCount * sizeof(Element));
+  if (!registered) return registered.error().message;
+  std::vector<Element> plain(kCount, 1);
+  std::ranges::fill(registered->as<Element>(), 1u);
+  std::size_t before = 0;
+  for (int i = 0; i < 40; ++i) {
+    Element* const data = i % 2 == 0 ? plain.data() : registered->as<Element>().data();
+    const Request r{
+        .collective = Collective::kBroadcast, .in = data, .out = data, .count = kCount, .type = DataType::kUint32};
+    if (const Status done = comm.run(r); !done) return done.error().message;
+    if (i == 1) before = shared_pages();
+  }
+  const std::size_t after = shared_pages();
+  return after < before + kCount * sizeof(Element) / 2 ? "" : fmt::format("{} bytes, {} before", after, before);
+}
+
+TEST(MemoryMixesOfCalls, WherePlainAndRegisteredCallsAlternateNothingIsCopiedIntoTheJobsMemory) {
+  tests::ConnectedJob job(2, {.transport = "shm"},
+                          [](Communicator& c, tests::Report&, tests::NoticeBoard&) { return alternates(c); });
+  for (const std::string& said : job.join()) EXPECT_EQ(said, "");
 }
 
 class MemoryMixes : public testing::TestWithParam<std::tuple<const char*, Rank>> {};

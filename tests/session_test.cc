@@ -294,6 +294,56 @@ TEST_F(Nonblocking, WorksAreTestedUntilAllAreDone) {
   });
 }
 
+TEST_F(Nonblocking, WorksAreWaitedForAWhileAtATime) {
+  run(3, [](Communicator&, std::vector<Work>& works) -> Status {
+    for (auto w = works.rbegin(); w != works.rend(); ++w)
+      for (bool done = false; !done;) {
+        auto finished = w->wait_for(std::chrono::microseconds(50));
+        if (!finished) return tl::make_unexpected(finished.error());
+        done = *finished;
+      }
+    return {};
+  });
+}
+
+// A wait that gives up returns about when it said, and leaves the operation as it is.
+TEST(WaitFor, ReturnsWhileAPeerIsLateAndLaterWithTheResult) {
+  auto comms = thread_communicators(2);
+  std::atomic<bool> may_call{false};
+  on_threads(comms, [&](Communicator& c) {
+    std::vector<int> sum(1000, c.rank() + 1);
+    const Request r{.collective = Collective::kAllReduce,
+                    .in = sum.data(),
+                    .out = sum.data(),
+                    .count = sum.size(),
+                    .type = DataType::kInt32};
+    if (c.rank() == 1) {
+      while (!may_call) std::this_thread::yield();
+      EXPECT_TRUE(c.run(r));
+    } else {
+      auto work = c.start(r);
+      ASSERT_TRUE(work);
+      const auto began = std::chrono::steady_clock::now();
+      const auto early = work->wait_for(std::chrono::milliseconds(30));
+      ASSERT_TRUE(early) << early.error().message;
+      EXPECT_FALSE(*early);
+      EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(30));
+      may_call = true;
+      const auto late = work->wait_for(std::chrono::seconds(60));
+      ASSERT_TRUE(late) << late.error().message;
+      EXPECT_TRUE(*late);
+    }
+    EXPECT_EQ(sum[999], 3);
+  });
+}
+
+TEST(WaitFor, AWorkWithoutAnOperationIsBadInput) {
+  Work none;
+  const auto done = none.wait_for(std::chrono::milliseconds(1));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, Code::kInvalidArgument);
+}
+
 TEST_F(Nonblocking, ABlockingCallFinishesWhatWasStartedBefore) {
   run(3, [](Communicator& c, std::vector<Work>& works) -> Status {
     if (Status s = c.barrier(); !s) return s;

@@ -118,20 +118,19 @@ class Backend final : public Collectives {
     const Tensor t = only(tensors);
     const Tensor flat = t.contiguous();
     auto job = message(OpType::SEND, "weft:send", t, c10::str(" ", getRank(), "->", to));
-    channel(to, true).start([this, job, flat, tag, members = members_.load()](Result<Channel*> c) {
-      job->begin();
-      end_message(job, members, c ? (*c)->send(flat, tag) : Status(tl::make_unexpected(c.error())));
-    });
+    move(channel(to, true), job, flat, tag, {});
     return job;
   }
   c10::intrusive_ptr<c10d::Work> recv(Tensors& tensors, int from, int tag) override {
     const Tensor t = only(tensors);
     auto job = message(OpType::RECV, "weft:recv", t, c10::str(" ", getRank(), "<-", from));
     job->set_source(from);
-    channel(from, false).start([this, job, t, tag, members = members_.load()](Result<Channel*> c) {
-      job->begin();
-      end_message(job, members, c ? receive_into(**c, t, tag) : Status(tl::make_unexpected(c.error())));
-    });
+    if (t.is_contiguous()) {
+      move(channel(from, false), job, t, tag, {});
+    } else {
+      const Tensor flat = at::empty(t.sizes(), t.options());
+      move(channel(from, false), job, flat, tag, [t, flat] { overwrite(t, flat); });
+    }
     return job;
   }
   // Asks every rank's channel in turn until one offers a message with this tag. The flight record leaves it out: its
@@ -141,26 +140,26 @@ class Backend final : public Collectives {
     auto job = message(OpType::RECVANYSOURCE, "weft:recvAnySource", t, {});
     any_source().start(std::function<Status(Communicator&)>(
         [this, job, t, tag, members = members_.load(), since = interruptions_.load()](Communicator&) -> Status {
-          const auto until = std::chrono::steady_clock::now() + options_->timeout;
+          const auto until = std::chrono::steady_clock::now() + job->getTimeout();
           while (std::chrono::steady_clock::now() < until && interruptions_ == since) {
             for (int peer = 0; peer < getSize(); ++peer) {
               if (!announced(peer)) continue;
               std::optional<Status> ended;
-              channel(peer, false).now([&](Result<Channel*> c) {
+              channel(peer, false)->now([&](Result<Channel*> c) {
                 if (c && *c == nullptr) return;
                 if (!c) return void(ended = tl::make_unexpected(c.error()));
                 const auto offers = (*c)->offers(tag);
                 if (!offers)
                   ended = tl::make_unexpected(offers.error());
                 else if (*offers)
-                  job->set_source(peer), ended = receive_into(**c, t, tag);
+                  job->set_source(peer), ended = receive_into(**c, t, tag, job->getTimeout());
               });
               if (ended) return end_message(job, members, *ended), Status{};
             }
             std::this_thread::sleep_for(std::chrono::microseconds(50));
           }
           Error error{Code::kTimeout, Blame::kOperation,
-                      c10::str("weft: recv from any rank timed out after ", options_->timeout.count(), " ms")};
+                      c10::str("weft: recv from any rank timed out after ", job->getTimeout().count(), " ms")};
           if (interruptions_ != since)
             error = {Code::kAborted, Blame::kOperation, "weft: recv from any rank was aborted"};
           end_message(job, members, tl::make_unexpected(std::move(error)));
@@ -170,6 +169,22 @@ class Backend final : public Collectives {
   }
 
  private:
+  // `after`: once the message has been moved, if it was.
+  void move(const std::shared_ptr<Messages>& messages, const c10::intrusive_ptr<Job>& job, const Tensor& flat, int tag,
+            std::function<void()> after) {
+    const auto number = messages->start({flat, tag, job->getTimeout(), [job] { job->begin(); },
+                                         [this, job, after = std::move(after), members = members_.load()](Status s) {
+                                           if (s && after) after();
+                                           end_message(job, members, s);
+                                         }});
+    if (coalesces()) messages->hurry();  // the caller waits for all, and not for this one
+    job->moved_by([weak = std::weak_ptr<Messages>(messages), n = number](milliseconds limit) {
+      const auto messages = weak.lock();
+      if (!messages) return false;
+      if (limit > milliseconds(0)) return messages->help(n, limit);
+      return messages->hurry(), false;
+    });
+  }
   // `members`: as when the message was asked for.
   void end_message(const c10::intrusive_ptr<Job>& job, int members, const Status& status) {
     if (members == members_) after_failure(status);
@@ -193,16 +208,15 @@ class Backend final : public Collectives {
     check_members(false);
     const Task task{.type = type, .title = title(own), .inputs = {t}, .results = {t}};
     RecordedGroup* const group = route.empty() ? nullptr : recorded();
-    auto job = c10::make_intrusive<Job>(getRank(), task, ++sequence_, group, options_->timeout, route);
+    auto job = c10::make_intrusive<Job>(getRank(), task, ++sequence_, group, options_->timeout, endings_, route);
     note(job);
     return job;
   }
-  static Status receive_into(Channel& c, const Tensor& t, int tag) {
-    if (t.is_contiguous()) return c.receive(t, tag);
-    const Tensor flat = at::empty(t.sizes(), t.options());
-    const Status s = c.receive(flat, tag);
-    if (s) overwrite(t, flat);
-    return s;
+  static Status receive_into(Channel& c, const Tensor& t, int tag, milliseconds timeout) {
+    const Tensor flat = t.is_contiguous() ? t : at::empty(t.sizes(), t.options());
+    if (const auto s = c.receive(flat, tag, std::nullopt, timeout); !s) return tl::make_unexpected(s.error());
+    if (!t.is_contiguous()) overwrite(t, flat);
+    return {};
   }
 
   std::string channel_key(int from, int to) const { return c10::str(channels_prefix_, from, "-", to); }
@@ -215,7 +229,7 @@ class Backend final : public Collectives {
     }
     return store_->check({key});
   }
-  ChannelThread& channel(int peer, bool sends) {
+  std::shared_ptr<Messages> channel(int peer, bool sends) {
     TORCH_CHECK_VALUE(peer >= 0 && peer < getSize(), "weft: rank ", peer, " is not one of ", getSize());
     const std::lock_guard guard(channels_mutex_);
     auto& found = channels_[{peer, sends}];
@@ -223,7 +237,7 @@ class Backend final : public Collectives {
       open_both_ends_here();
     } else if (!found) {
       const std::string key = sends ? channel_key(getRank(), peer) : channel_key(peer, getRank());
-      found = std::make_unique<ChannelThread>(
+      found = std::make_shared<Messages>(
           [store = store_, key, sends, options = options_]() -> Result<Communicator> {
             auto met = meet(*store, GroupKey(key), sends ? 0 : 1, 2, *options);
             if (!met) return tl::make_unexpected(met.error());
@@ -232,7 +246,7 @@ class Backend final : public Collectives {
           },
           sends);
     }
-    return *found;
+    return found;
   }
   // Messages of this rank to itself.
   void open_both_ends_here() {
@@ -242,7 +256,7 @@ class Backend final : public Collectives {
       auto end = std::make_shared<Communicator>(std::move((*ends)[sends ? 0 : 1]));
       end->set_timeout(options_->timeout);
       channels_[{getRank(), sends}] =
-          std::make_unique<ChannelThread>([end]() -> Result<Communicator> { return std::move(*end); }, sends);
+          std::make_shared<Messages>([end]() -> Result<Communicator> { return std::move(*end); }, sends);
     }
   }
   Queue& any_source() {
@@ -256,8 +270,8 @@ class Backend final : public Collectives {
   std::mutex channels_mutex_;                   // of what follows
   std::string channels_prefix_ = first_keys();  // of keys in the store: no two groups have the same
   int shrunk_ = 0;                              // calls of shrink(), the same number on all ranks
-  std::vector<std::unique_ptr<ChannelThread>> former_channels_;
-  std::map<std::pair<int, bool>, std::unique_ptr<ChannelThread>> channels_;
+  std::vector<std::shared_ptr<Messages>> former_channels_;
+  std::map<std::pair<int, bool>, std::shared_ptr<Messages>> channels_;
   std::unique_ptr<Queue> any_source_;                      // uses the channels
   std::vector<std::unique_ptr<Queue>> former_any_source_;  // likewise
 #ifdef C10D_BACKEND_HAS_RECONFIGURE

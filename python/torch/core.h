@@ -98,6 +98,16 @@ class Core : public c10d::Backend {
   virtual bool supportsAbortHooks() const { return true; }
 #endif
   void shutdown() override { close(); }
+#ifdef WEFT_TORCH_HAS_COMPLETION_HOOKS
+  void addEphemeralTimeout(const milliseconds& more) override { endings_->extend(more); }
+  // Hooks run for every call and message that has ended without an error, before its waiter goes on. Thread: of the
+  // call.
+  bool supportsCompletionHooks() const override { return true; }
+  void registerCompletionHook(std::int64_t id, c10d::CompletionHook hook) override {
+    endings_->add_hook(id, std::move(hook));
+  }
+  void unregisterCompletionHook(std::int64_t id) override { endings_->remove_hook(id); }
+#endif
   // Calls from here to endCoalescing() end as one Work, which has their first error. They are not held back: a call
   // that its caller does not wait for moves on by itself. supportsCoalescing() stays false, for batch_isend_irecv then
   // returns a Work for every message.
@@ -274,11 +284,14 @@ class Core : public c10d::Backend {
                      "weft: this process was forked after the group was made; make a group in the child");
     if (timing_.load(std::memory_order_relaxed)) [[unlikely]]
       job->measure();
-    if (!coalesces_.load(std::memory_order_relaxed)) [[likely]]
+    if (!coalesces()) [[likely]]
       return;
     const std::lock_guard guard(coalesced_mutex_);
     if (coalesced_) coalesced_->push_back(job->getFuture());
   }
+
+  // Is a block of calls open that end as one Work?
+  bool coalesces() const { return coalesces_.load(std::memory_order_relaxed); }
 
   Rank root(std::int64_t r) const {
     TORCH_CHECK_VALUE(r >= 0 && r < getSize(), "weft: root ", r, " is not one of ", getSize(), " ranks");
@@ -300,7 +313,8 @@ class Core : public c10d::Backend {
   // own thread; else queues it.
   c10::intrusive_ptr<c10d::Work> start(Task task) {
     check_members(task.async);
-    auto job = c10::make_intrusive<Job>(getRank(), task, ++sequence_, recorded(), effective(task.timeout));
+    auto job = c10::make_intrusive<Job>(getRank(), task, ++sequence_, recorded(), effective(task.timeout), endings_);
+    task.timeout = job->getTimeout();
     note(job);
     if (on_queue_ == this) {
       job->begin();
@@ -356,8 +370,7 @@ class Core : public c10d::Backend {
   milliseconds effective(milliseconds timeout) const {
     return timeout == c10d::kUnsetTimeout ? options_->timeout : timeout;
   }
-  void set_timeout(milliseconds timeout) {
-    const milliseconds wanted = effective(timeout);
+  void set_timeout(milliseconds wanted) {
     if (wanted == timeout_) return;
     timeout_ = wanted;
     lane_->communicator().set_timeout(wanted);
@@ -369,6 +382,7 @@ class Core : public c10d::Backend {
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<GroupOptions> options_;
   std::atomic<std::uint64_t> sequence_{0};
+  const std::shared_ptr<Endings> endings_ = std::make_shared<Endings>();  // calls may end after the group
 
  private:
   milliseconds timeout_{};  // what the communicator has now; the thread that runs a task

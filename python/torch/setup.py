@@ -105,6 +105,9 @@ setup(
     ],
     packages=["weftcomm_torch", "weftcomm_torch.elastic", "weftcomm_torch.rehearse"],
     package_data={"weftcomm_torch": ["libweft.so.0.1", "py.typed", "source/**/*"]},
-    entry_points={"torch.backends": ["weft = weftcomm_torch:register"]},
+    entry_points={
+        "torch.backends": ["weft = weftcomm_torch:register"],
+        "vllm.general_plugins": ["weft = weftcomm_torch.vllm:register"],
+    },
     **(compiled_parts() if PARTS == "installed" else no_compiled_parts()),
 )

@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "elements.h"
+#include "endings.h"
 #include "errors.h"
 #include "flight_record.h"
 #include "signals.h"
@@ -54,17 +55,18 @@ class Job final : public c10d::Work {
   // `recorded`: the group whose call this is, for the flight record; null: the call is not recorded. `route`: " 0->1"
   // of a message. `timeout`: the call's own, or its group's.
   Job(int rank, const Task& task, std::uint64_t number, RecordedGroup* recorded, milliseconds timeout,
-      const std::string& route = {})
+      std::shared_ptr<Endings> endings, const std::string& route = {})
       : Work(rank, task.type, task.title, task.inputs),
         results_(task.results),
         number_(number),
-        timeout_(timeout),
+        endings_(std::move(endings)),
+        timeout_(timeout + endings_->begun(key_)),
         recorded_(recorded) {
     if (recorded_ != nullptr)
       ticket_ = FlightRecord::of_process().called(*recorded_, task.title + route, !route.empty(),
                                                   task.recorded_inputs.empty() ? task.inputs : task.recorded_inputs,
                                                   task.recorded_results.empty() ? task.results : task.recorded_results,
-                                                  timeout);
+                                                  timeout_);
   }
 
   // From now on this call's duration is measured. Requires: it has not begun.
@@ -92,22 +94,40 @@ class Job final : public c10d::Work {
       future = future_;
       outcome = outcome_;
     }
+    endings_->ended(key_, problem == nullptr, timed_ ? std::optional(getDuration()) : std::nullopt);
     finish(problem);
     if (future) settle(*future);
     if (outcome) settle_outcome(*outcome);
+  }
+  // `mover` moves this call for so long, on the thread of who waits for it; false: another thread does. 0: somebody
+  // looks whether it has ended, and goes on. Set before anybody can.
+  void moved_by(std::function<bool(milliseconds)> mover) { mover_ = std::move(mover); }
+  bool isCompleted() override {
+    if (Work::isCompleted()) return true;
+    if (mover_) mover_(milliseconds(0));
+    return false;
   }
   // As torch's, and a signal's handler may raise meanwhile.
   bool wait(milliseconds timeout = kNoTimeout) override {
     constexpr milliseconds kAskEvery{50};
     const auto since = std::chrono::steady_clock::now();
-    for (;;) {
+    for (milliseconds step = kAskEvery;;) {
+      if (timeout != kNoTimeout) {
+        const auto passed = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - since);
+        if (passed >= timeout) break;
+        step = std::min(kAskEvery, timeout - passed);
+      }
+      const bool moves = mover_ && mover_(step);
       {
         std::unique_lock lock(mutex_);
-        if (cv_.wait_for(lock, kAskEvery, [&] { return completed_; })) break;
+        if (completed_ || (!moves && cv_.wait_for(lock, step, [&] { return completed_; }))) break;
       }
-      if (signal_raised()) std::rethrow_exception(raised_by_handler());
-      if (timeout != kNoTimeout && std::chrono::steady_clock::now() - since >= timeout) break;
+      if (signal_raised()) {
+        if (mover_) mover_(milliseconds(0));
+        std::rethrow_exception(raised_by_handler());
+      }
     }
+    if (mover_ && timeout != kNoTimeout) mover_(milliseconds(0));
     return Work::wait(timeout == kNoTimeout ? timeout : milliseconds(1));
   }
   Tensors result() override { return results_; }
@@ -116,10 +136,13 @@ class Job final : public c10d::Work {
   std::uint64_t getSequencenumber() const override { return number_; }
   // How long this call may take. Overrides a function of torch 2.14; 2.13 has none.
   virtual milliseconds getTimeout() const { return timeout_; }
+  // By which a completion hook knows the call. Overrides a function of torch 2.15; 2.14 has none.
+  virtual std::uint64_t getCompletionKey() const { return key_; }
   void abort() override {}
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     c10::intrusive_ptr<c10::ivalue::Future> future;
     bool ended = false;
+    if (mover_) mover_(milliseconds(0));
     {
       const std::lock_guard guard(future_mutex_);
       if (future_) return future_;
@@ -164,6 +187,8 @@ class Job final : public c10d::Work {
 
   Tensors results_;
   std::uint64_t number_;
+  const Endings::Key key_ = Endings::new_key();
+  const std::shared_ptr<Endings> endings_;  // the group's
   const milliseconds timeout_;
   RecordedGroup* const recorded_;
   FlightRecord::Ticket ticket_;
@@ -175,6 +200,7 @@ class Job final : public c10d::Work {
   std::chrono::steady_clock::duration duration_{};
   std::exception_ptr problem_;
   c10::intrusive_ptr<c10::ivalue::Future> future_, outcome_;  // null: nobody has asked
+  std::function<bool(milliseconds)> mover_;                   // empty: it moves by itself
 };
 
 inline std::exception_ptr run_task(Communicator& c, const Task& task) {

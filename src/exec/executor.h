@@ -47,6 +47,8 @@ class Executor {
   // Moves on as far as possible without waiting; true: finished (or nothing is running).
   virtual Result<bool> poll() = 0;
   virtual Status wait() = 0;
+  // As wait(), but gives up a little after this time. True: finished (or nothing is running).
+  virtual Result<bool> wait_until(std::chrono::steady_clock::time_point time) = 0;
   // Whom the running program waits for; empty: it can go on, or nothing is running.
   virtual std::vector<Rank> awaited() = 0;
   // What is wrong with the communicator by now, whether or not anything is running.
@@ -251,13 +253,27 @@ class WorldExecutor final : public Executor {
   }
 
   Status wait() override {
+    const auto finished = wait_unless([] { return false; });
+    return finished ? Status() : tl::make_unexpected(finished.error());
+  }
+  Result<bool> wait_until(std::chrono::steady_clock::time_point time) override {
+    unsigned looks = 0;  // the first ones take less time than the clock
+    return wait_unless([&] { return (++looks % 64 == 0 || looks > 1024) && std::chrono::steady_clock::now() >= time; });
+  }
+
+ private:
+  // False: not finished when `given_up` said so, which is asked where nothing has moved.
+  template <class GivenUp>
+  Result<bool> wait_unless(GivenUp given_up) {
     std::int64_t before = -1;
+    if constexpr (requires { world_->wait_policy.begin(); }) world_->wait_policy.begin();
     while (!advance_all()) {
       if (const std::int64_t now = posted(); now != before) {
         before = now;
         world_->wait_policy.reset();
         continue;
       }
+      if (given_up()) return false;
       observer_.stuck([this] { return first_blocker(); });
       if (interrupted()) [[unlikely]]
         abort();
@@ -268,10 +284,9 @@ class WorldExecutor final : public Executor {
     if (observer_.wants()) [[unlikely]]
       observer_.moved();
     world_->wait_policy.reset();
-    return {};
+    return true;
   }
 
- private:
   using Strand = Interpreter<typename World::Endpoint, ProgramCursor>;
 
   void load(const std::shared_ptr<const schedule::Program>& program) {

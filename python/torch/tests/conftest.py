@@ -16,6 +16,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 HERE = pathlib.Path(__file__).parent
 HAS = {name: hasattr(dist, attribute) for name, attribute in
        {"reconfigure": "_reconfigure", "window": "_new_window", "gather_single": "gather_single"}.items()}  # fmt: skip
+HAS["ephemeral_timeout"] = hasattr(dist.ProcessGroup, "_add_ephemeral_timeout")
 HAS["hooks"] = hasattr(dist.ProcessGroup, "register_pre_hook")
 
 
@@ -30,7 +31,7 @@ def pytest_collection_modifyitems(config, items):
 
 def needs(part):
     """Marks tests of a part of torch.distributed that the installed torch may lack: 2.13 has none of them."""
-    return pytest.mark.skipif(not HAS[part], reason=f"this torch has no {part}: torch 2.14 has")
+    return pytest.mark.skipif(not HAS[part], reason=f"this torch has no {part}: torch 2.14 or 2.15 has")
 
 
 def run_ranks(program, name, tmp_path, ranks=2, backend="weft", **environment):

@@ -142,6 +142,105 @@ def set_timeout(rank, ranks):
     os._exit(0)
 
 
+def whoever_moves_them(rank, ranks):
+    """Messages that their waiter moves, a thread of the group, or a callback: in any order of waits, or without any."""
+    import threading
+
+    peer = 1 - rank
+    big = 1 << 20  # elements: more than the other end takes before it is asked for
+
+    def values(tag, size):
+        return torch.arange(size, dtype=torch.float32) + 1000.0 * rank + tag
+
+    def check(into, tag):
+        assert torch.equal(into, values(tag, len(into)) + 1000.0 * (peer - rank)), (tag, into[:4])
+
+    for turn in range(30):
+        # The second is waited for first; big and small ones are mixed; both ranks send before they receive.
+        sizes = [1, big if turn % 10 == 0 else 3, 0, 500, 20000]
+        sends = [dist.isend(values(tag, size), peer, tag=tag) for tag, size in enumerate(sizes)]
+        into = [torch.empty(size) for size in sizes]
+        works = [dist.irecv(t, peer, tag=tag) for tag, t in enumerate(into)]
+        for tag in (1, 0, 4, 3, 2):
+            works[tag].wait()
+            check(into[tag], tag)
+        for work in sends:
+            work.wait()
+    # Nobody waits: they are looked at, or have a callback.
+    sends = [dist.isend(values(tag, 100), peer, tag=tag) for tag in range(3)]
+    looked_at, called, forgotten = torch.empty(100), torch.empty(100), torch.empty(100)
+    work, called_back = dist.irecv(looked_at, peer, tag=1), threading.Event()
+    dist.irecv(called, peer, tag=2).get_future().then(lambda _: called_back.set())
+    kept = dist.irecv(forgotten, peer, tag=0)
+    until = time.monotonic() + 20
+    while not work.is_completed() and time.monotonic() < until:
+        time.sleep(0.001)
+    check(looked_at, 1)
+    assert called_back.wait(20)
+    check(called, 2)
+    time.sleep(0.1)
+    check(forgotten, 0)  # moved although nobody has asked since
+    assert kept.is_completed()
+    for work in sends:
+        work.wait()
+    # A wait that gives up leaves the message to a later one.
+    if rank == 0:
+        late = torch.empty(3)
+        work = dist.irecv(late, peer, tag=7)
+        assert sentence(lambda: work.wait(timedelta(milliseconds=50))) != "nothing"
+        dist.barrier()
+        work.wait()
+        check(late, 7)
+    else:
+        dist.barrier()
+        dist.send(values(7, 3), peer, tag=7)
+    # Threads that wait for messages of one channel at the same time.
+    into = [torch.empty(10) for _ in range(40)]
+    works = [dist.irecv(t, peer, tag=tag) for tag, t in enumerate(into)]
+
+    def wait_for(those):
+        for tag in those:
+            works[tag].wait()
+            check(into[tag], tag)
+
+    threads = [threading.Thread(target=wait_for, args=(range(first, 40, 3),)) for first in (2, 0, 1)]
+    for thread in threads:
+        thread.start()
+    for tag in range(40):
+        dist.isend(values(tag, 10), peer, tag=tag)
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    dist.barrier()
+    print("right")
+
+
+def longer_for_one_call(rank, ranks):
+    """Timeouts that are longer until the first call has ended: of calls and of messages."""
+    group = dist.new_group(timeout=timedelta(seconds=1))
+    peer = 1 - rank
+    dist.all_reduce(torch.ones(1), group=group)
+    for kind in ("call", "message"):
+        group._add_ephemeral_timeout(timedelta(seconds=9))
+        if rank == 1:
+            time.sleep(2)
+        x = torch.ones(2)
+        if kind == "call":
+            work = dist.all_reduce(x, group=group, async_op=True)
+        else:
+            work = dist.isend(x, peer, group=group) if rank == 1 else dist.irecv(x, peer, group=group)
+        assert work.timeout == timedelta(seconds=10), work.timeout
+        second = dist.barrier(group=group, async_op=True) if kind == "message" else work
+        assert second.timeout == timedelta(seconds=10)
+        work.wait()
+        second.wait()
+        dist.barrier()
+        third = dist.barrier(group=group, async_op=True)
+        assert third.timeout == timedelta(seconds=1), (kind, third.timeout)
+        third.wait()
+    print("right")
+
+
 def long_list(rank, ranks):
     parts = [torch.empty(1)] * (ranks + 1)
     print(sentence(lambda: dist.all_gather(parts, torch.ones(1))), flush=True)

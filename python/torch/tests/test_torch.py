@@ -31,6 +31,15 @@ def test_messages_to_itself_groups_on_one_store_and_memory_with_gaps(job, tmp_pa
     assert run_ranks("message_jobs.py", job, tmp_path, ranks=3) == ["right"] * 3
 
 
+def test_messages_move_whoever_waits_for_them_and_where_nobody_does(tmp_path):
+    assert run_ranks("message_jobs.py", "whoever_moves_them", tmp_path) == ["right"] * 2
+
+
+@needs("ephemeral_timeout")
+def test_a_timeout_is_longer_until_the_first_call_has_ended(tmp_path):
+    assert run_ranks("message_jobs.py", "longer_for_one_call", tmp_path) == ["right"] * 2
+
+
 def test_messages_of_a_shrunk_group_do_not_meet_those_of_the_group_before(tmp_path):
     assert run_ranks("message_jobs.py", "messages_after_shrinking", tmp_path, ranks=4) == ["right"] * 4
 

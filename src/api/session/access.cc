@@ -20,9 +20,12 @@ Access BufferAccess::count(Ballot& ballot, const Request& r, const Buffers& b) {
     fabric::Votes& votes = executor_->votes()[static_cast<std::size_t>(&ballot - ballots_.data())];
     ballot.direct = votes.decide(window, executor_->ranks());
     ballot.decides = fabric::Votes::end_of(window);
-    if (window >= ballot.votes && reached) votes.vote(window);
+    if (window >= ballot.votes && reached && ballot.mostly_reached()) votes.vote(window);
     ballot.votes = window + 1;
+    ballot.counted = ballot.reached = 0;
   }
+  ++ballot.counted;
+  ballot.reached += reached ? 1 : 0;
   return {.direct = ballot.direct, .reached = reached, .adopted = bool(adopted_)};
 }
 

@@ -26,6 +26,11 @@ struct Ballot {
   std::uint64_t decides = 1;  // the number of the call that decides anew
   bool direct = false;        // until then
   int votes = 0;              // windows in which this rank has had its vote
+  std::uint64_t counted = 0;  // of this window's calls so far
+  std::uint64_t reached = 0;  // those of them whose buffers peers reach
+
+  // Calls that need copies in a direct window take longer than staged ones by more than the others gain.
+  bool mostly_reached() const { return 5 * reached >= 4 * counted; }
 };
 
 // Counts the calls of every shape and says how peers reach the buffers of each.

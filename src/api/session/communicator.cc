@@ -47,6 +47,15 @@ Status Work::wait() {
   return entered(*session_, [&]() -> Status { return session_->operations().wait(*pending_); });
 }
 
+Result<bool> Work::wait_for(std::chrono::nanoseconds limit) {
+  if (!pending_) return no_operation();
+  return entered(*session_, [&]() -> Result<bool> {
+    session_->operations().wait_for(*pending_, limit);
+    if (pending_->done && !pending_->status) return tl::make_unexpected(pending_->status.error());
+    return pending_->done;
+  });
+}
+
 Result<bool> Message::test() {
   if (!operation_) return no_operation();
   return entered(*session_, [&]() -> Result<bool> { return session_->test(operation_); });

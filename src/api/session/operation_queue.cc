@@ -145,6 +145,19 @@ Status OperationQueue::wait(const Pending& wanted) {
   return wanted.status;
 }
 
+void OperationQueue::wait_for(const Pending& wanted, std::chrono::nanoseconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (!wanted.done) {
+    Status status = begin_front();
+    if (status) {
+      const Result<bool> finished = runner_.executor().wait_until(until);
+      if (finished && !*finished) return;
+      status = finished ? runner_.ended(*queue_.front()->prepared) : Status(tl::make_unexpected(finished.error()));
+    }
+    end_front(std::move(status));
+  }
+}
+
 Status OperationQueue::drain() {
   if (queue_.empty()) return runner_.intact();
   const Started last = queue_.back();

@@ -62,6 +62,8 @@ class OperationQueue {
   // The same for all that was started. True: one of them has ended.
   bool poll();
   Status wait(const Pending& pending);
+  // As wait(), for so long. Afterwards `pending` is done or not.
+  void wait_for(const Pending& pending, std::chrono::nanoseconds limit);
   // Waits for all that was started. Errors: of the last one; without any, what has broken the communicator.
   Status drain();
 

@@ -12,9 +12,10 @@ namespace weft::fabric {
 // Whether calls of a shape touch the callers' memory directly. That works only if every rank passes memory that its
 // peers reach, or copies through such memory, and all ranks must do the same in a call, but a rank knows its own memory
 // only. So the calls of a shape are counted, on all ranks alike; window w has the calls 2^w … 2^(w+1) - 1, the first is
-// number 1. A rank whose memory is reached in the first of its calls in a window votes there. The first rank that
-// begins window w + 1 decides it by a compare-and-swap: direct if all ranks have voted in window w, staged otherwise.
-// Decisions stay, so that ranks which come later take the same; nobody waits. (Window 0 is staged.)
+// number 1. A rank whose memory is reached in the first of its calls in a window, and was in most calls of the window
+// before, votes there. The first rank that begins window w + 1 decides it by a compare-and-swap: direct if all ranks
+// have voted in window w, staged otherwise. Decisions stay, so that ranks which come later take the same; nobody waits.
+// (Window 0 is staged.)
 //
 // Two shapes may share votes: then they share decisions, which are right for any memory.
 // Where: in memory that all ranks share; zero at first. Thread: any.

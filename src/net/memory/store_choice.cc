@@ -11,7 +11,7 @@ void StoreChoice::open(std::uint64_t number, Connection& out) {
   out.tail.timed_from.store(number, std::memory_order_relaxed);
 }
 
-std::uint32_t StoreChoice::took(Connection& out) const {
+std::uint32_t StoreChoice::took(const Connection& out) const {
   std::uint32_t loads = std::numeric_limits<std::uint32_t>::max();
   for (std::uint64_t i = 0; i < kTimed; ++i) {
     const std::uint64_t entry = out.loads.of[i].load(std::memory_order_relaxed);
@@ -24,16 +24,33 @@ std::uint32_t StoreChoice::took(Connection& out) const {
 // Small messages came in between, or the receiver did not time its loads: another time.
 void StoreChoice::give_up() {
   if (state_ == State::kGoesOther || state_ == State::kTimesOther) streams_ = !streams_;
+  settle();
+}
+
+void StoreChoice::settle() {
   state_ = State::kSettled;
+  by_watch_ = false;
   messages_ = 0;
+  decided_ = Clock::now();
 }
 
 void StoreChoice::decide(std::uint32_t other) {
   const double ratio = static_cast<double>(other) / static_cast<double>(this_way_);
-  if (ratio < kBetter) streams_ = !streams_;
+  const bool changes = ratio < kBetter;
+  if (changes) streams_ = !streams_;
+  settled_ = changes ? other : this_way_;
+  // Trials that a watch starts in vain become rare, and less rare with every other one.
+  in_vain_ = changes ? kWatched : by_watch_ ? std::min(2 * in_vain_, kLate) : std::max(in_vain_ / 2, kWatched);
   wait_ = ratio > kFarApart || ratio < 1 / kFarApart ? kLate : kSoon;
+  settle();
+}
+
+bool StoreChoice::watched(std::uint64_t in_window, const Connection& out) {
+  if (out.head.value.load(std::memory_order_acquire) < first_ + kTimed - 1) return false;
+  const std::uint32_t now = took(out);
+  if (now == 0 && in_window <= kPatience) return false;
   state_ = State::kSettled;
-  messages_ = 0;
+  return settled_ != 0 && now > kMuchLonger * settled_ && messages_ >= in_vain_;
 }
 
 // Before message `number`. A window is of messages that follow each other.
@@ -42,6 +59,13 @@ bool StoreChoice::go_on(std::uint64_t number, std::size_t ring_bytes, Connection
   switch (state_) {
     case State::kSettled:
       return false;
+    case State::kWatches:
+      if (in_window < kTimed) return true;
+      if (!watched(in_window, out)) return false;
+      by_watch_ = true;
+      state_ = State::kTimesThis;
+      open(number, out);
+      return true;
     case State::kTimesThis:
       if (in_window < kTimed) return true;
       state_ = State::kGoesOther;

@@ -15,7 +15,9 @@ namespace weft::net::memory {
 //   the receiver times its loads of kTimed messages; then the other way is taken for a whole ring, whose lines are then
 //   where they always are with this way, and kTimed more are timed. The way whose stores and loads together took less
 //   time per byte goes on. Of each the least counts: an interruption only adds.
-// One per connection, the sender's. Thread: the endpoint's.
+// Between two trials kTimed of every kWatched messages are timed as they are. Where they take much longer than in the
+// last trial, the cores have moved, and the next trial comes at once. One per connection, the sender's. Thread: the
+// endpoint's.
 class StoreChoice {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,6 +25,10 @@ class StoreChoice {
   // Messages between two trials, by how far apart the two ways were. A trial of 2 MiB that takes five times as long,
   // every 16,384 messages of 32 KiB, costs 2 %.
   static constexpr std::uint64_t kSoon = 1024, kLate = 16384;
+  // One is made sooner, if as many as kSoon have passed, after this time: large messages take long to be kLate.
+  static constexpr std::chrono::milliseconds kLong{250};
+  static constexpr std::uint64_t kWatched = 64;
+  static constexpr double kMuchLonger = 1.5;
   static constexpr std::uint64_t kPatience = 64;  // messages
   static constexpr double kFarApart = 1.2, kBetter = 0.9;
 
@@ -36,8 +42,8 @@ class StoreChoice {
   // Before a large message `number` is stored: does its store have to be timed?
   bool times(std::uint64_t number, std::size_t ring_bytes, Connection& out) {
     if (state_ == State::kSettled) [[likely]] {
-      if (++messages_ < wait_) return false;
-      state_ = State::kTimesThis;
+      if (++messages_ % kWatched != 0) return false;
+      state_ = due() ? State::kTimesThis : State::kWatches;
       open(number, out);
     }
     return go_on(number, ring_bytes, out);
@@ -54,18 +60,26 @@ class StoreChoice {
   }
 
  private:
-  enum class State { kSettled, kTimesThis, kGoesOther, kTimesOther, kAwaits };
+  enum class State { kSettled, kWatches, kTimesThis, kGoesOther, kTimesOther, kAwaits };
 
+  bool due() const { return messages_ >= wait_ || (messages_ >= kSoon && Clock::now() - decided_ >= kLong); }
   void open(std::uint64_t number, Connection& out);
+  // The window of a watch is over: is it time for a trial?
+  bool watched(std::uint64_t in_window, const Connection& out);
   bool go_on(std::uint64_t number, std::size_t ring_bytes, Connection& out);
   // What the messages of the window took that was opened last, stores and loads; 0: not known.
-  std::uint32_t took(Connection& out) const;
+  std::uint32_t took(const Connection& out) const;
   void give_up();
   void decide(std::uint32_t other);
+  void settle();
 
   State state_ = State::kSettled;
   bool begun_ = false, streams_ = true;
   std::uint64_t messages_ = 0, wait_ = kSoon;  // since the last trial, and how many there are between two
+  Clock::time_point decided_{};                // the end of the last trial
+  std::uint32_t settled_ = 0;                  // what the way that goes on took in it; 0: there was none
+  bool by_watch_ = false;                      // a watch has started this trial
+  std::uint64_t in_vain_ = kWatched;           // messages after a trial before which a watch starts none
   std::uint64_t first_ = 0;                    // of the window's messages
   std::size_t since_ = 0;                      // bytes stored the other way
   std::uint32_t least_ = 0;                    // of the stores of the window, per byte

@@ -65,6 +65,25 @@ TEST(StoreChoice, FollowsCoresThatMove) {
   EXPECT_FALSE(line.choice.streams());
 }
 
+TEST(StoreChoice, SeesCoresThatMoveApartWithinSomeMessages) {
+  Line line;
+  line.send(20'000, kNear, kPast);
+  ASSERT_FALSE(line.choice.streams());
+  line.send(400, kFar, kPast);
+  EXPECT_TRUE(line.choice.streams());
+}
+
+TEST(StoreChoice, AMachineThatHasBecomeSlowIsNotTriedAgainAndAgain) {
+  Line line;
+  line.send(20'000, kNear, kPast);
+  line.streamed = 0;
+  // Both ways take four times as long, then eight times, and so on: every trial is in vain.
+  for (int slower = 4; slower <= 64; slower *= 2)
+    line.send(2000, {slower * kNear.store, slower * kNear.load}, {slower * kPast.store, slower * kPast.load});
+  EXPECT_FALSE(line.choice.streams());
+  EXPECT_LT(line.streamed, 500);
+}
+
 TEST(StoreChoice, KeepsToItsWayWhereBothTakeAboutAsLong) {
   Line line;
   line.send(20'000, {nanoseconds(950), nanoseconds(950)}, kPast);

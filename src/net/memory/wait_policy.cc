@@ -22,6 +22,15 @@ void WaitPolicy::ask_for_withdrawn(std::function<std::optional<Broken>(Rank)> wi
   has_ended_ = [this, ended = std::move(has_ended_)](Rank r) { return ended(r) || withdrew_(r); };
 }
 
+void Crowd::yielded(Clock::duration took, Clock::time_point now, const std::function<Rank()>& peers) {
+  if (took <= kBrief || took <= peers() * kSlice) {
+    if (now - until_ > lasts_) lasts_ = kFirst;
+    return;
+  }
+  lasts_ = now - until_ > 4 * lasts_ ? kFirst : std::min<Clock::duration>(2 * lasts_, kLongest);
+  until_ = now + lasts_;
+}
+
 void WaitPolicy::restart() {
   looks_ = 0;
   if (++waits_ % kPublishEvery == 0) publish_core();
@@ -48,28 +57,32 @@ std::int32_t WaitPolicy::publish_core() {
   return own;
 }
 
-bool WaitPolicy::shares_core() {
+Rank WaitPolicy::peers_on_core() {
   const std::int32_t own = publish_core();
-  if (own == 0) return false;
-  for (Rank r = 0; r < std::min(segment_.ranks(), kMostCompared); ++r)
-    if (r != rank_ && segment_.block(r).core.load(std::memory_order_relaxed) == own) return true;
-  return false;
+  Rank peers = 0;
+  for (Rank r = 0; own != 0 && r < std::min(segment_.ranks(), kMostCompared); ++r)
+    if (r != rank_ && segment_.block(r).core.load(std::memory_order_relaxed) == own) ++peers;
+  return peers;
 }
 
 Status WaitPolicy::pause_or_yield(const WaitingFor& waiting_for) {
   const bool shares = shares_core();
   spins_unless_alone_ = shares ? kFewLooks : kSomeLooks;
-  if (shares) return pause_slowly(waiting_for);
+  if (shares || crowd_.computes_here(Clock::now())) return pause_slowly(waiting_for);
   relax();
   return {};
 }
 
 Status WaitPolicy::pause_slowly(const WaitingFor& waiting_for) {
   WEFT_CHECK(look(waiting_for));
-  if (Clock::now() - since_ < limits_.yielding)
-    sched_yield();
-  else
+  const auto now = Clock::now();
+  if (now - since_ >= limits_.yielding || crowd_.computes_here(now)) {
     sleep(kExamineEvery);
+    return {};
+  }
+  sched_yield();
+  const auto back = Clock::now();
+  crowd_.yielded(back - now, back, [this] { return peers_on_core(); });
   return {};
 }
 

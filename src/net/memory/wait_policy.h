@@ -11,6 +11,25 @@
 
 namespace weft::net::memory {
 
+// Whether another program computes on a rank's core. A rank that yields there comes back after that program's slice of
+// time, and Linux (6.6 and later) lets it wait longer at its next wake; one that sleeps goes on when it is rung. A rank
+// learns it by the time that a yield takes, so one that sleeps instead yields again now and then: after 4 ms at first,
+// and after twice as long, up to a second, each time that another one still computes.
+class Crowd {
+ public:
+  using Clock = std::chrono::steady_clock;
+  bool computes_here(Clock::time_point now) const { return now < until_; }
+  // `peers`: how many of this rank's wait on this core, too, and may have had their turn. Asked only if it took long.
+  void yielded(Clock::duration took, Clock::time_point now, const std::function<Rank()>& peers);
+
+ private:
+  static constexpr std::chrono::microseconds kBrief{300};
+  static constexpr std::chrono::microseconds kSlice{500};  // less than EEVDF's least slice, which is 0.7 ms
+  static constexpr std::chrono::milliseconds kFirst{4}, kLongest{1000};
+  Clock::time_point until_{};
+  Clock::duration lasts_ = kFirst;
+};
+
 // How a rank waits when nothing moves: spins briefly, then lets other threads run, then sleeps until rung. A rank that
 // has its core together with another one lets it run at once, as kernels may leave both there for seconds. Notices,
 // while it waits, that the communicator is broken, that a peer has died or left, and that too much time has passed.
@@ -35,6 +54,10 @@ class WaitPolicy {
   // Call when something has moved.
   void reset() {
     if (looks_ != 0) restart();
+  }
+  // A wait begins, maybe after looks that did not wait: it spins first, too.
+  void begin() {
+    if (looks_ > 1) looks_ = 1;
   }
   // How long to wait from now on. Waits that a program may make as long as it likes still end if a peer has ended.
   void set_timeout(std::chrono::milliseconds timeout) { limits_.timeout = timeout; }
@@ -81,8 +104,9 @@ class WaitPolicy {
     }
     return pause_slowly(waiting_for);
   }
-  // Did another rank lately wait on the core that this one runs on? Says that this one waits there, too.
-  bool shares_core();
+  // How many other ranks lately waited on the core that this one runs on? Says that this one waits there, too.
+  Rank peers_on_core();
+  bool shares_core() { return peers_on_core() > 0; }
   // Sleeps until rung, or for so long; every other time it only says that it will, so that the caller looks once more.
   void sleep(std::chrono::microseconds limit);
 
@@ -130,6 +154,7 @@ class WaitPolicy {
   bool announced_ = false;
   Rank suspect_ = -1, beside_ = -1;
   Clock::time_point since_{}, examined_{};
+  Crowd crowd_;
 };
 
 }  // namespace weft::net::memory
