@@ -28,7 +28,7 @@ class Endings {
     return last.fetch_add(1, std::memory_order_relaxed) + 1;
   }
 
-  // Calls that begin from now on may take so much longer, until the first of them has ended.
+  // Calls that begin from now on may take that much longer, until the first of them has ended.
   void extend(std::chrono::milliseconds more) {
     const std::lock_guard guard(mutex_);
     extensions_.push_back({more, std::nullopt});

@@ -11,10 +11,10 @@
 
 namespace weft::net::memory {
 
-// Whether another program computes on a rank's core. A rank that yields there comes back after that program's slice of
-// time, and Linux (6.6 and later) lets it wait longer at its next wake; one that sleeps goes on when it is rung. A rank
-// learns it by the time that a yield takes, so one that sleeps instead yields again now and then: after 4 ms at first,
-// and after twice as long, up to a second, each time that another one still computes.
+// A rank's knowledge of whether another program computes on its core. A rank that yields there comes back after that
+// program's slice of time, and Linux (6.6 and later) lets it wait longer at its next wake; one that sleeps goes on when
+// it is rung. A rank learns it by the time that a yield takes, so one that sleeps instead yields again now and then:
+// after 4 ms at first, and after twice as long, up to a second, each time that another one still computes.
 class Crowd {
  public:
   using Clock = std::chrono::steady_clock;
