@@ -64,9 +64,9 @@ class Channel {
       }
       if (auto here = moved(limit); !here || !*here) return here;
       if (!incoming_) return true;
-      const Kept kept = *std::exchange(incoming_, std::nullopt);
+      Kept kept = *std::exchange(incoming_, std::nullopt);
       if (kept.tag == tag) return tl::make_unexpected(differs(kept.bytes.size(), data));
-      kept_.push_back(kept);
+      kept_.push_back(std::move(kept));
     }
   }
   // Is a message with this tag here, or about to be? Does not wait, but for messages with other tags, which are kept.
