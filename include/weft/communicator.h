@@ -115,8 +115,9 @@ class Work {
   // True once the operation has finished; moves it on meanwhile. Errors: as Communicator::run.
   [[nodiscard]] Result<bool> test();
   [[nodiscard]] Status wait();
-  // Waits for as long as `limit`, and up to 20 ms longer. True: the operation has finished. False: it has not, and goes
-  // on as before the call. Errors: as wait(); its own timeout may end the operation meanwhile.
+  // Waits for as long as `limit`, and up to 20 ms longer; a negative one is as 0. True: the operation has finished.
+  // False: it has not, and goes on as before the call. Errors: as wait(); its own timeout may end the operation
+  // meanwhile.
   [[nodiscard]] Result<bool> wait_for(std::chrono::nanoseconds limit);
 
  private:

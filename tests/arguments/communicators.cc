@@ -144,7 +144,11 @@ void transfers(Draws& d) {
   group.add(c, both[1]);
   const Status grouped = group.run();
   if (right_ones) {
-    EXPECT_TRUE(done && work && work->wait() && grouped);
+    EXPECT_TRUE(done && work && grouped);
+    const auto waited = work->wait_for(d.duration());
+    EXPECT_TRUE(waited) << waited.error().message;
+    EXPECT_TRUE(work->wait());
+    EXPECT_TRUE(work->wait_for(d.duration()).value());  // it has finished: no limit matters
   } else {
     EXPECT_TRUE(refused(done));
     EXPECT_TRUE(refused(work));
@@ -338,7 +342,7 @@ std::vector<Try> tries_of_communicators() {
        3000},
       {{"weft::Communicator::run"}, collectives_of_two, 300},
       {{"weft::Communicator::run"}, uneven, 300},
-      {{"weft::Communicator::exchange", "weft::Work::wait"}, transfers, 600},
+      {{"weft::Communicator::exchange", "weft::Work::wait", "weft::Work::wait_for"}, transfers, 600},
       {{"weft::Communicator::send", "weft::Communicator::receive", "weft::Communicator::start_send",
         "weft::Communicator::start_receive", "weft::Message::test", "weft::Message::wait"},
        tagged,

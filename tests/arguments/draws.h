@@ -54,6 +54,11 @@ class Draws {
                                  milliseconds(1000), kMostTimeout, kMostTimeout + milliseconds(1),
                                  milliseconds::max()});
   }
+  std::chrono::nanoseconds duration() {
+    using std::chrono::nanoseconds;
+    return one_of<nanoseconds>({nanoseconds::min(), nanoseconds(-1), nanoseconds(0), nanoseconds(1),
+                                std::chrono::hours(1), nanoseconds::max()});
+  }
 
  private:
   std::mt19937 random_;

@@ -1,5 +1,7 @@
 #include "api/session/operation_queue.h"
 
+#include <algorithm>
+
 #include "plan/schedule/collective.h"
 
 namespace weft::session {
@@ -146,7 +148,9 @@ Status OperationQueue::wait(const Pending& wanted) {
 }
 
 void OperationQueue::wait_for(const Pending& wanted, std::chrono::nanoseconds limit) {
-  const auto until = std::chrono::steady_clock::now() + limit;
+  // The clock counts to less than the largest limit.
+  constexpr std::chrono::nanoseconds kNone{0}, kMost = kMostTimeout;
+  const auto until = std::chrono::steady_clock::now() + std::clamp(limit, kNone, kMost);
   while (!wanted.done) {
     Status status = begin_front();
     if (status) {
