@@ -24,7 +24,7 @@ class Backend final : public Collectives {
     if (waits_for_reconfigure(*options))
       return c10::make_intrusive<Backend>(std::move(store), rank, size, std::move(options));
     const GroupKey key(first_keys() + "all", *options);
-    auto met = meet(*store, key, rank, size, *options);
+    auto met = meet(*store, key, rank, size, *options, options->timeout);
     if (!met) {
       if (const auto raised = raised_by_handler()) std::rethrow_exception(raised);
       raise(met.error());
@@ -145,7 +145,7 @@ class Backend final : public Collectives {
             for (int peer = 0; peer < getSize(); ++peer) {
               if (!announced(peer)) continue;
               std::optional<Status> ended;
-              channel(peer, false)->now([&](Result<Channel*> c) {
+              channel(peer, false)->now(job->getTimeout(), [&](Result<Channel*> c) {
                 if (c && *c == nullptr) return;
                 if (!c) return void(ended = tl::make_unexpected(c.error()));
                 const auto offers = (*c)->offers(tag);
@@ -238,8 +238,8 @@ class Backend final : public Collectives {
     } else if (!found) {
       const std::string key = sends ? channel_key(getRank(), peer) : channel_key(peer, getRank());
       found = std::make_shared<Messages>(
-          [store = store_, key, sends, options = options_]() -> Result<Communicator> {
-            auto met = meet(*store, GroupKey(key), sends ? 0 : 1, 2, *options);
+          [store = store_, key, sends, options = options_](milliseconds timeout) -> Result<Communicator> {
+            auto met = meet(*store, GroupKey(key), sends ? 0 : 1, 2, *options, timeout);
             if (!met) return tl::make_unexpected(met.error());
             met->communicator.set_timeout(options->timeout);
             return std::move(met->communicator);
@@ -256,7 +256,7 @@ class Backend final : public Collectives {
       auto end = std::make_shared<Communicator>(std::move((*ends)[sends ? 0 : 1]));
       end->set_timeout(options_->timeout);
       channels_[{getRank(), sends}] =
-          std::make_shared<Messages>([end]() -> Result<Communicator> { return std::move(*end); }, sends);
+          std::make_shared<Messages>([end](milliseconds) -> Result<Communicator> { return std::move(*end); }, sends);
     }
   }
   Queue& any_source() {

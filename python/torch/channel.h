@@ -34,9 +34,8 @@ class Channel {
       header_[0] = tag, header_[1] = static_cast<std::int64_t>(data.nbytes());
       if (auto s = start(Transfer::Direction::kSend, header_, sizeof header_, timeout); !s)
         return tl::make_unexpected(s.error());
-      if (data.nbytes() != 0)
-        if (auto s = start(Transfer::Direction::kSend, data.data_ptr(), data.nbytes(), timeout); !s)
-          return tl::make_unexpected(s.error());
+      if (auto s = start(Transfer::Direction::kSend, data.data_ptr(), data.nbytes(), timeout); !s)
+        return tl::make_unexpected(s.error());
     }
     return moved(limit);
   }
@@ -52,15 +51,11 @@ class Channel {
           return true;
         }
         if (auto here = next_header(limit, timeout); !here || !*here) return here;
-        const auto bytes = static_cast<std::size_t>(next_[1]);
-        void* into = data.data_ptr();
-        if (next_[0] != tag || bytes != data.nbytes()) {
-          incoming_.emplace(Kept{static_cast<int>(next_[0]), std::vector<std::byte>(bytes)});
-          into = incoming_->bytes.data();
-        }
-        if (bytes != 0)
-          if (auto s = start(Transfer::Direction::kReceive, into, bytes, timeout); !s)
-            return tl::make_unexpected(s.error());
+        const bool wanted = next_[0] == tag && static_cast<std::size_t>(next_[1]) == data.nbytes();
+        if (auto s = wanted ? start(Transfer::Direction::kReceive, data.data_ptr(), data.nbytes(), timeout)
+                            : start_keeping(timeout);
+            !s)
+          return tl::make_unexpected(s.error());
       }
       if (auto here = moved(limit); !here || !*here) return here;
       if (!incoming_) return true;
@@ -77,13 +72,9 @@ class Channel {
         here_ = here && *here;
         return here;
       }
-      Kept kept{static_cast<int>(next_[0]), std::vector<std::byte>(static_cast<std::size_t>(next_[1]))};
-      if (!kept.bytes.empty()) {
-        if (auto s = start(Transfer::Direction::kReceive, kept.bytes.data(), kept.bytes.size(), {}); !s)
-          return tl::make_unexpected(s.error());
-        if (auto here = moved(std::nullopt); !here) return here;
-      }
-      kept_.push_back(std::move(kept));
+      if (auto s = start_keeping({}); !s) return tl::make_unexpected(s.error());
+      if (auto here = moved(std::nullopt); !here) return here;
+      kept_.push_back(*std::exchange(incoming_, std::nullopt));
     }
   }
   Communicator& communicator() { return communicator_; }
@@ -112,7 +103,14 @@ class Channel {
     if (here && *here) announced_.reset();
     return here;
   }
+  // The message whose header is in next_ goes into incoming_.
+  Status start_keeping(std::optional<milliseconds> timeout) {
+    incoming_.emplace(Kept{static_cast<int>(next_[0]), std::vector<std::byte>(static_cast<std::size_t>(next_[1]))});
+    return start(Transfer::Direction::kReceive, incoming_->bytes.data(), incoming_->bytes.size(), timeout);
+  }
+  // Nothing is started where there are no bytes.
   Status start(Transfer::Direction direction, void* data, std::size_t bytes, std::optional<milliseconds> timeout) {
+    if (bytes == 0) return {};
     const Transfer t{direction, peer_, data, bytes, DataType::kUint8};
     auto started = communicator_.start({&t, 1}, timeout);
     if (!started) return tl::make_unexpected(started.error());
@@ -148,7 +146,7 @@ class Channel {
 // it as far as that need not wait, then on the one that waits for it, and by a thread of its own where nobody does.
 class Messages {
  public:
-  using Open = std::function<Result<Communicator>()>;
+  using Open = std::function<Result<Communicator>(milliseconds timeout)>;
   struct Message {
     Tensor data;  // contiguous
     int tag;
@@ -197,14 +195,14 @@ class Messages {
     const std::lock_guard guard(mutex_);
     if (!waiting_.empty()) wake();
   }
-  // Calls use(the channel) if nothing uses it now and it is open, or can be opened; use(null) otherwise.
+  // Calls use(the channel) if nothing uses it now and it is open, or can be opened in that time; use(null) otherwise.
   template <class Use>
-  void now(Use use) {
+  void now(milliseconds timeout, Use use) {
     Lock guard(mutex_);
     if (moves_ || !waiting_.empty()) return use(Result<Channel*>(nullptr));
     moves_ = true;
     guard.unlock();
-    use(channel());
+    use(channel(timeout));
     guard.lock();
     moves_ = false;
     changed_.notify_all();
@@ -259,14 +257,14 @@ class Messages {
     if (closed_ || !waiting_.empty()) changed_.notify_all();
   }
   Result<bool> moved(const Message& m, Channel::Limit limit) {
-    auto open = channel();
+    auto open = channel(m.timeout);
     if (!open) return tl::make_unexpected(open.error());
     return sends_ ? (*open)->send(m.data, m.tag, limit, m.timeout) : (*open)->receive(m.data, m.tag, limit, m.timeout);
   }
   // Requires: moves_.
-  Result<Channel*> channel() {
+  Result<Channel*> channel(milliseconds timeout) {
     if (!channel_) {
-      auto made = open_();
+      auto made = open_(timeout);
       if (!made) return tl::make_unexpected(made.error());
       channel_.emplace(std::move(*made), sends_);
       opened_.store(true, std::memory_order_release);

@@ -238,9 +238,10 @@ inline Result<Met> meet_first(c10d::Store& store, const GroupKey& group, int ran
   }
 }
 
-// Joins `size` ranks that meet by what rank 0 writes into the store.
-inline Result<Met> meet(c10d::Store& store, const GroupKey& key, int rank, int size, const GroupOptions& wanted) {
-  const ConnectOptions options{.transport = wanted.transport, .interface = wanted.interface, .timeout = wanted.timeout};
+// Joins `size` ranks that meet, within `timeout`, by what rank 0 writes into the store.
+inline Result<Met> meet(c10d::Store& store, const GroupKey& key, int rank, int size, const GroupOptions& wanted,
+                        milliseconds timeout) {
+  const ConnectOptions options{.transport = wanted.transport, .interface = wanted.interface, .timeout = timeout};
   return rank == 0 ? meet_as_first(store, key, size, options) : meet_first(store, key, rank, size, options);
 }
 

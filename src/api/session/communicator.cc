@@ -31,14 +31,19 @@ tl::unexpected<Error> no_communicator() {
 }
 tl::unexpected<Error> no_operation() { return bad_input("the work is empty: no operation was started with it"); }
 
+// Errors: that with which it has ended.
+Result<bool> has_finished(const session::Pending& pending) {
+  if (pending.done && !pending.status) return tl::make_unexpected(pending.status.error());
+  return pending.done;
+}
+
 }  // namespace
 
 Result<bool> Work::test() {
   if (!pending_) return no_operation();
   return entered(*session_, [&]() -> Result<bool> {
     session_->operations().poll(*pending_);
-    if (pending_->done && !pending_->status) return tl::make_unexpected(pending_->status.error());
-    return pending_->done;
+    return has_finished(*pending_);
   });
 }
 
@@ -51,8 +56,7 @@ Result<bool> Work::wait_for(std::chrono::nanoseconds limit) {
   if (!pending_) return no_operation();
   return entered(*session_, [&]() -> Result<bool> {
     session_->operations().wait_for(*pending_, limit);
-    if (pending_->done && !pending_->status) return tl::make_unexpected(pending_->status.error());
-    return pending_->done;
+    return has_finished(*pending_);
   });
 }
 
