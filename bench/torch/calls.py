@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Times calls of torch.distributed on CPU tensors with gloo and with weft, block by block in turn in the same two processes.
 
-  build/torch/venv/bin/python bench/torch/calls.py [--quick] [--only CALL...]
+  build/torch/venv/bin/python bench/torch/calls.py [--quick] [--only CALL...] [--beside MODULE:BACKEND]
 
 One thread per rank, async_op=False. Beside the backends stand the floor, the same call on backend "fake", which is Python and
 torch's dispatcher alone, and the bound, a copy of the bytes that a rank reads of its peer by one thread (torch's copy_).
-"registered": the tensor lies in memory of the group's allocate_tensor. Reported are minima and medians over blocks, in us.
+"registered": the tensor lies in memory of the group's allocate_tensor. --beside times a third backend, which the import of
+MODULE registers, as oneccl_bindings_for_pytorch:ccl; calls that it refuses are left empty. Reported are minima and medians
+over blocks, in us.
 """
 
 import argparse
+import importlib
 import statistics
 import sys
 import tempfile
@@ -80,16 +83,20 @@ def bound(name, size):
 
 def rank_main(rank, file, options, floor):
     torch.set_num_threads(1)
+    if options.beside:
+        importlib.import_module(options.beside.partition(":")[0])
     dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=2, timeout=timedelta(seconds=120))
     weft, own = dist.new_group(backend="weft"), dist.new_group(backend="weft")  # ranks vote on how calls of a group reach memory
     allocate = own._get_backend(torch.device("cpu")).allocate_tensor
+    beside = dist.new_group(backend=options.beside.partition(":")[2]) if options.beside else None
 
     def registered(n):
         return allocate(n, dtype=torch.float32, device=torch.device("cpu")).zero_()
 
     if rank == 0:
-        print("| call, bytes | gloo, min / median | weft | registered | gloo over weft: minima, medians | over registered | floor | bound |")
-        print("|---|---|---|---|---|---|---|---|")
+        third = f" {options.beside.partition(':')[2]} | its over weft |" if options.beside else ""
+        print(f"| call, bytes | gloo, min / median | weft | registered | gloo over weft: minima, medians | over registered |{third} floor | bound |")
+        print("|---" * (10 if third else 8) + "|")
     for name in options.only:
         for size in SIZES[name]:
             calls = {
@@ -97,6 +104,8 @@ def rank_main(rank, file, options, floor):
                 "weft": call_of(name, size, weft, torch.zeros),
                 "registered": call_of(name, size, own, registered),
             }
+            if beside and answers(call := call_of(name, size, beside, torch.zeros)):
+                calls["beside"] = call
             block = max(1, min(100, (2 << 20) // max(size, 1)))
             rounds = (6 if size > 1 << 20 else 15) if options.quick else (12 if size > 1 << 20 else 30)
             times = {key: [] for key in calls}
@@ -105,15 +114,30 @@ def rank_main(rank, file, options, floor):
                     dist.barrier(group=weft)
                     times[key].append(microseconds(call, block))
             if rank == 0:
-                print_row(name, size, times, floor[name], bound(name, size))
+                print_row(name, size, times, floor[name], bound(name, size), bool(beside))
     dist.destroy_process_group()
 
 
-def print_row(name, size, times, floor, bound):
+def answers(call):
+    """Does the backend have this call, on all ranks?"""
+    try:
+        call()
+    except RuntimeError:
+        return False
+    return True
+
+
+def print_row(name, size, times, floor, bound, three):
     least = {n: min(t) for n, t in times.items()}
     median = {n: statistics.median(t) for n, t in times.items()}
-    cells = [f"{least[n]:.1f} / {median[n]:.1f}" for n in times]
-    cells += [f"{least['gloo'] / least[n]:.1f}x, {median['gloo'] / median[n]:.1f}x" for n in ("weft", "registered")]
+    cells = [f"{least[n]:.1f} / {median[n]:.1f}" for n in ("gloo", "weft", "registered")]
+
+    def over(other, n):
+        return f"{least[other] / least[n]:.1f}x, {median[other] / median[n]:.1f}x"
+
+    cells += [over("gloo", n) for n in ("weft", "registered")]
+    if three:
+        cells += [f"{least['beside']:.1f} / {median['beside']:.1f}", over("beside", "weft")] if "beside" in times else ["", ""]
     print(f"| {name}, {size} | " + " | ".join(cells) + f" | {floor:.1f} | {bound:.1f} |", flush=True)
 
 
@@ -121,6 +145,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="half the blocks")
     parser.add_argument("--only", nargs="+", choices=list(SIZES), default=list(SIZES), metavar="CALL", help=", ".join(SIZES))
+    parser.add_argument("--beside", metavar="MODULE:BACKEND", help="a third backend, and the module that registers it")
     parser.add_argument("--floors", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.floors:
