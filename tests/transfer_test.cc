@@ -204,6 +204,7 @@ TEST_P(Transfers, CountsThatDifferAreAMismatch) {
     EXPECT_TRUE(all[1].starts_with(tests::code_of(Code::kMismatch))) << sent << " for " << awaited << ": " << all[1];
     EXPECT_NE(all[1].find("rank 0"), std::string::npos) << all[1];
     EXPECT_NE(all[1].find("exchange"), std::string::npos) << all[1];
+    EXPECT_NE(all[1].find("than the " + std::to_string(awaited)), std::string::npos) << all[1];
     EXPECT_NE(all[0], "");
   }
 }

@@ -62,6 +62,15 @@ std::string what(Array::Use use) { return use == Array::Use::kMemory ? "the memo
 
 }  // namespace
 
+std::string name_of_type(nb::handle object, const std::string& otherwise) {
+  if (!nb::hasattr(object, "dtype"))
+    return otherwise.empty() ? nb::type_name(object.type()).c_str() : "'" + otherwise + "'";
+  const nb::object type = object.attr("dtype");
+  const bool has_name = nb::hasattr(type, "name") && !type.attr("name").is_none();
+  const bool has_fields = nb::hasattr(type, "fields") && !type.attr("fields").is_none();
+  return nb::str(has_name && !has_fields ? type.attr("name") : type).c_str();
+}
+
 void Array::refuse(const std::string& text) const { throw Failed(invalid(text), operation_); }
 
 Array::Array(nb::handle object, Use use, const char* operation) : operation_(operation) {
@@ -104,7 +113,7 @@ bool Array::by_buffer(nb::handle object, Use use) {
         refuse(what(use) + " is read-only");
       }
       PyErr_Clear();
-      refuse("element type " + name + " cannot be communicated");
+      refuse("element type " + name_of_type(object, name) + " cannot be communicated");
     }
     // The bytes of a contiguous array; others are copied first.
     const bool contiguous = nb::cast<bool>(object.attr("flags")["C_CONTIGUOUS"]);
@@ -131,7 +140,9 @@ bool Array::by_buffer(nb::handle object, Use use) {
   if (parts_ == 2) ++format;
   const auto number_bytes = view_.itemsize / static_cast<Py_ssize_t>(parts_);
   const auto type = format[0] != '\0' && format[1] == '\0' ? type_of(*format, number_bytes) : std::nullopt;
-  if (!type) refuse(std::string("element type '") + (parts_ == 2 ? "Z" : "") + format + "' cannot be communicated");
+  if (!type)
+    refuse("element type " + name_of_type(object, (parts_ == 2 ? "Z" : "") + std::string(format)) +
+           " cannot be communicated");
   if ((order == '>' || order == '!') && view_.itemsize > 1)
     refuse("an array of another byte order cannot be communicated: convert it with astype(dtype.newbyteorder('='))");
   type_ = *type;
@@ -152,8 +163,11 @@ bool Array::by_buffer(nb::handle object, Use use) {
 }
 
 void Array::by_dlpack(nb::handle object, Use use) {
-  if (!nb::hasattr(object, "__dlpack__"))
-    refuse(std::string(nb::type_name(object.type()).c_str()) + " is no array: neither the buffer protocol nor DLPack");
+  if (!nb::hasattr(object, "__dlpack__")) {
+    const std::string type = nb::type_name(object.type()).c_str();
+    refuse((use == Use::kInput ? type + " is no array" : what(use) + " is of type " + type + ", which is no array") +
+           ": neither the buffer protocol nor DLPack");
+  }
   nb::object source = nb::borrow(object);
   if (nb::hasattr(object, "is_contiguous") && !nb::cast<bool>(object.attr("is_contiguous")())) {
     if (use != Use::kInput) refuse(what(use) + " is not contiguous in C order");

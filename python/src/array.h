@@ -47,4 +47,7 @@ class Array {
   std::vector<std::byte> copy_;
 };
 
+// NumPy's name of an object's element type, such as "float64"; of an object without one: `otherwise`, or its own type.
+std::string name_of_type(nanobind::handle object, const std::string& otherwise);
+
 }  // namespace weft::python

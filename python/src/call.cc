@@ -64,10 +64,14 @@ Scalar scalar_of(nb::handle value, DataType type, const char* operation) {
     throw Failed(invalid("scalar " + repr_of(value) + ": " + why), operation);
   };
   if (is_float(type)) {
-    const double real = PyBool_Check(value.ptr()) ? -1.0 : PyFloat_AsDouble(value.ptr());
+    if (nb::hasattr(value, "imag") && !value.attr("imag").equal(nb::int_(0)))
+      refuse("it is a real number; multiply the array by a complex one, and take sum");
+    const nb::object part = nb::hasattr(value, "real") ? value.attr("real") : nb::borrow(value);
+    const double real = PyBool_Check(value.ptr()) ? -1.0 : PyFloat_AsDouble(part.ptr());
     if (PyErr_Occurred() != nullptr || PyBool_Check(value.ptr())) {
+      const bool large = PyErr_ExceptionMatches(PyExc_OverflowError) != 0;
       PyErr_Clear();
-      refuse("it is a number");
+      refuse(large ? "it is more than a double holds" : "it is a number");
     }
     return Scalar::of(real);
   }
@@ -227,11 +231,12 @@ Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op
   call.operation = schedule::name(r.collective).data();
   call.arrays.reserve(2);
   const bool same = in.ptr() == out.ptr();
+  const bool written = r.collective != Collective::kBroadcast || place.rank != root;
   const Array* input = nullptr;
   const Array* output = nullptr;
   if (!in.is_none()) {
     // An object that is input and output is looked at once.
-    call.arrays.emplace_back(in, same ? Array::Use::kOutput : Array::Use::kInput, call.operation);
+    call.arrays.emplace_back(in, same && written ? Array::Use::kOutput : Array::Use::kInput, call.operation);
     input = &call.arrays.back();
   }
   if (!out.is_none()) {
@@ -239,7 +244,8 @@ Call prepare(Place place, int kind, nb::object in, nb::object out, nb::object op
     output = &call.arrays.back();
   }
   if (input != nullptr && output != nullptr && (input->type() != output->type() || input->parts() != output->parts()))
-    throw Failed(invalid("input and output differ in their element type"), call.operation);
+    throw Failed(invalid("the input is of " + name_of_type(in, {}) + " and the output of " + name_of_type(out, {})),
+                 call.operation);
   const Array* any = input != nullptr ? input : output;
   if (any != nullptr) r.type = any->type();
   if (!op.is_none()) {

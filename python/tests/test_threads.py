@@ -246,11 +246,14 @@ def test_a_mismatch_names_both_calls():
         try:
             comm.all_reduce(np.ones(4 if comm.rank == 0 else 8))
         except weft.Mismatch as e:
-            return e
+            return comm.rank, e
 
-    errors = [e for e in weft.run_threads(2, program) if e is not None]
-    assert errors and errors[0].code == "mismatch" and errors[0].operation == "all_reduce"
-    assert errors[0].field and "4" in errors[0].mine + errors[0].theirs
+    errors = [found for found in weft.run_threads(2, program) if found is not None]
+    assert errors
+    for rank, error in errors:
+        assert error.code == "mismatch" and error.operation == "all_reduce" and error.field == "count"
+        calls = ["all_reduce of 4 ", "all_reduce of 8 "]
+        assert error.mine.startswith(calls[rank]) and error.theirs.startswith(calls[1 - rank])
 
 
 def test_abort_ends_what_other_ranks_wait_for():

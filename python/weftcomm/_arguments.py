@@ -96,7 +96,9 @@ def no_keyword(given: str, operation: str, function: Any) -> _errors.InvalidArgu
     import inspect
 
     known = [name for name in inspect.signature(function).parameters if name not in ("self", "options")]
-    known += ["reproducible", "algorithm", "protocol", "channels", "scalar"]
-    near = difflib.get_close_matches(given, known, 1, 0.6)
+    known += ["reproducible", "algorithm", "protocol", "channels"] + (["scalar"] if "op" in known else [])
+    near = difflib.get_close_matches(given, known, 1, 0.7)
     meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    if given == "timeout" and not near:
+        meant += "; set_timeout() is for all calls"
     return refuse(f"{operation} has no keyword {shown(given)[1:-1]}: {meant}", operation)

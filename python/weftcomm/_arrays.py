@@ -62,8 +62,18 @@ def array_of(x: Any) -> Any:
     if is_scalar(x) or type(x).__module__ == "numpy":
         import numpy as np
 
-        return np.asarray(x)
+        array = np.asarray(x)
+        if array.dtype.kind == "O":
+            raise _errors.InvalidArgument(f"{_arguments.shown(x)}: {_TOO_LARGE}")
+        return array
+    if type(x) is bytes:  # NumPy would make a text of it
+        import numpy as np
+
+        return np.frombuffer(x, np.uint8)
     return x
+
+
+_TOO_LARGE = "no type of NumPy holds it, which has integers of up to 64 bits"
 
 
 def _array_of_list(x: Any) -> Any:
@@ -73,6 +83,8 @@ def _array_of_list(x: Any) -> Any:
         array = np.asarray(x)
     except (TypeError, ValueError, OverflowError):
         array = np.asarray(None)
+    if array.dtype.kind == "O" and array.size > 0 and all(isinstance(n, int) for n in array.flat):
+        raise _errors.InvalidArgument(f"{_arguments.shown(x)}: {_TOO_LARGE}")
     if array.dtype.kind not in "biufc":
         raise _errors.InvalidArgument(f"{_arguments.shown(x)}: of lists, only those of numbers, of one length at each depth")
     return array

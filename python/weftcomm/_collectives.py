@@ -111,7 +111,7 @@ class Collectives(ExpertCollectives):
     def broadcast(self, x: Any, root: int = 0, *, wait: bool = True, **options: Unpack[Options]) -> Any:
         """Every rank's x, of the same shape everywhere, becomes the root's, in place. Returns x.
 
-        A list or a number is left as it is: the result is an array.
+        A list or a number is left as it is: the result is an array. The root's x is only read.
         """
         x = array_of(x)
         return self._call(_BROADCAST, x, x, None, root, wait, options)
@@ -339,6 +339,8 @@ class Collectives(ExpertCollectives):
         Returns out.
         """
         root = _arguments.rank(root, "root", "scatter", self._size)
+        if out is None:
+            raise _arguments.refuse("out None: it is the array that this rank's part comes into", "scatter")
         return self._call(_SCATTER, array_of(x) if self._rank == root else None, out, None, root, wait, options)
 
     # --- inside ---

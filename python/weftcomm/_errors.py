@@ -115,7 +115,7 @@ def _make(code: str, message: str, operation: str, ranks: list[int], calls: list
     kind = _CLASSES.get(code, Error)
     error = kind(message, code, tuple(ranks) or _culprits(message), operation)
     if isinstance(error, Mismatch) and len(calls) == 2:
-        error.mine, error.theirs = calls
+        error.theirs, error.mine = calls
         error.field = field
     return error
 

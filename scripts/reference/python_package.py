@@ -92,9 +92,13 @@ def taken_from_private(folder, tree):
     return text, names
 
 
+# What public classes inherit: not exported, but their functions are those that users call.
+INHERITED = {"Collectives": "_collectives", "ExpertCollectives": "_experts"}
+
+
 def pages(folder):
-    where = exported(folder)
-    titles = {"_communicator": "communicators and collectives", "_errors": "exceptions", "_machine": "simulated machines and proofs"}
+    where = exported(folder) | INHERITED
+    titles = {"_communicator": "communicators and collectives", "_errors": "exceptions", "_experts": "mixtures of experts", "_machine": "simulated machines and proofs"}
     made = {}
     for module in dict.fromkeys(where.values()):
         names = [name for name, of in where.items() if of == module]

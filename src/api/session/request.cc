@@ -1,5 +1,6 @@
 #include "api/session/request.h"
 
+#include <cstdlib>
 #include <numeric>
 
 #include "plan/schedule/element.h"
@@ -103,8 +104,9 @@ Status check_buffers(const Request& r, const schedule::Algorithm& algorithm, con
     const auto shift = static_cast<const std::byte*>(r.out) - static_cast<const std::byte*>(r.in);
     if (shift != b.in_place)
       return bad_input(
-          "{}: input and output overlap: the output begins {} B {} the input's beginning, in place {} B after it",
-          schedule::name(r.collective), shift < 0 ? -shift : shift, shift < 0 ? "before" : "after", b.in_place);
+          "{}: input and output overlap: the output begins {} B {} the input's beginning, in place {} B {} it",
+          schedule::name(r.collective), std::abs(shift), shift < 0 ? "before" : "after", std::abs(b.in_place),
+          b.in_place < 0 ? "before" : "after");
   }
   return schedule::check_place(algorithm, overlaps);
 }

@@ -17,6 +17,17 @@ std::uint64_t chained(std::uint64_t chain, std::uint64_t signature) {
   return mixed ^ mixed >> 29;
 }
 
+// "the 4 double": what is received from this rank, if that is one message.
+std::string received_from(Rank peer, std::span<const Transfer> transfers) {
+  const Transfer* only = nullptr;
+  for (const Transfer& t : transfers) {
+    if (t.peer != peer || t.direction != Transfer::Direction::kReceive) continue;
+    if (only != nullptr) return "what";
+    only = &t;
+  }
+  return only == nullptr ? "what" : fmt::format("the {} {}", only->count, schedule::name(only->type));
+}
+
 }  // namespace
 
 void Runner::record(recorder::Recorder* recorder, std::string folder) {
@@ -183,8 +194,9 @@ void Runner::explain(const Order& o, Error& error) const {
   if (o.request == nullptr) {
     error.field = "count or type";
     error.message = fmt::format(
-        "what rank {} sent is of another count or type than what rank {} receives, or one of them called a collective",
-        found.peer, self);
+        "what rank {} sent is of another count or type than {} that rank {} receives, or one of them called a "
+        "collective",
+        found.peer, received_from(found.peer, o.transfers), self);
     return;
   }
   if (!found.own || !found.peers) {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -322,7 +323,12 @@ Status Agent::run(const std::string& version) {
 }  // namespace
 
 Status check_program(const std::string& program) {
-  const auto executable = [](const std::string& path) { return access(path.c_str(), X_OK) == 0; };
+  const auto executable = [](const std::string& path) {
+    struct stat found {};
+    if (stat(path.c_str(), &found) != 0 || access(path.c_str(), X_OK) != 0) return false;
+    if (S_ISDIR(found.st_mode)) errno = EISDIR;
+    return !S_ISDIR(found.st_mode);
+  };
   if (program.find('/') != std::string::npos) {
     if (!executable(program)) return bad_input("cannot start {}: {}", program, std::strerror(errno));
     return {};
