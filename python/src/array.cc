@@ -1,6 +1,7 @@
 #include "array.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 
 #include <bit>
 #include <cstring>

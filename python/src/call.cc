@@ -64,16 +64,15 @@ Scalar scalar_of(nb::handle value, DataType type, const char* operation) {
     throw Failed(invalid("scalar " + repr_of(value) + ": " + why), operation);
   };
   if (is_float(type)) {
-    if (nb::hasattr(value, "imag") && !value.attr("imag").equal(nb::int_(0)))
-      refuse("it is a real number; multiply the array by a complex one, and take sum");
-    const nb::object part = nb::hasattr(value, "real") ? value.attr("real") : nb::borrow(value);
-    const double real = PyBool_Check(value.ptr()) ? -1.0 : PyFloat_AsDouble(part.ptr());
-    if (PyErr_Occurred() != nullptr || PyBool_Check(value.ptr())) {
+    if (PyBool_Check(value.ptr())) refuse("it is a number");
+    const Py_complex number = PyComplex_AsCComplex(value.ptr());
+    if (PyErr_Occurred() != nullptr) {
       const bool large = PyErr_ExceptionMatches(PyExc_OverflowError) != 0;
       PyErr_Clear();
       refuse(large ? "it is more than a double holds" : "it is a number");
     }
-    return Scalar::of(real);
+    if (number.imag != 0) refuse("it is a real number; multiply the array by a complex one, and take sum");
+    return Scalar::of(number.real);
   }
   if (!PyIndex_Check(value.ptr()) || PyBool_Check(value.ptr())) refuse("of integers it is a whole number");
   const nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
