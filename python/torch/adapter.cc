@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/extension.h>
 
+#include <regex>
+
 #include "allocator.h"
 #include "channel.h"
 #include "collectives.h"
@@ -118,7 +120,7 @@ class Backend final : public Collectives {
     const Tensor t = only(tensors);
     const Tensor flat = t.contiguous();
     auto job = message(OpType::SEND, "weft:send", t, c10::str(" ", getRank(), "->", to));
-    move(channel(to, true), job, flat, tag, {});
+    move(to, true, job, flat, tag, {});
     return job;
   }
   c10::intrusive_ptr<c10d::Work> recv(Tensors& tensors, int from, int tag) override {
@@ -126,10 +128,10 @@ class Backend final : public Collectives {
     auto job = message(OpType::RECV, "weft:recv", t, c10::str(" ", getRank(), "<-", from));
     job->set_source(from);
     if (t.is_contiguous()) {
-      move(channel(from, false), job, t, tag, {});
+      move(from, false, job, t, tag, {});
     } else {
       const Tensor flat = at::empty(t.sizes(), t.options());
-      move(channel(from, false), job, flat, tag, [t, flat] { overwrite(t, flat); });
+      move(from, false, job, flat, tag, [t, flat] { overwrite(t, flat); });
     }
     return job;
   }
@@ -154,14 +156,14 @@ class Backend final : public Collectives {
                 else if (*offers)
                   job->set_source(peer), ended = receive_into(**c, t, tag, job->getTimeout());
               });
-              if (ended) return end_message(job, members, *ended), Status{};
+              if (ended) return end_message(job, members, in_group(*ended, {peer, false, tag})), Status{};
             }
             std::this_thread::sleep_for(std::chrono::microseconds(50));
           }
+          const std::string call = c10::str("rank ", getRank(), ": recv from any rank with tag ", tag);
           Error error{Code::kTimeout, Blame::kOperation,
-                      c10::str("weft: recv from any rank timed out after ", job->getTimeout().count(), " ms")};
-          if (interruptions_ != since)
-            error = {Code::kAborted, Blame::kOperation, "weft: recv from any rank was aborted"};
+                      c10::str(call, ": waited ", job->getTimeout().count(), " ms, and none has come")};
+          if (interruptions_ != since) error = {Code::kAborted, Blame::kOperation, "weft: " + call + ": aborted"};
           end_message(job, members, tl::make_unexpected(std::move(error)));
           return {};
         }));
@@ -169,14 +171,26 @@ class Backend final : public Collectives {
   }
 
  private:
+  // A message between this rank and another.
+  struct Route {
+    int peer;
+    bool sends;
+    int tag;
+  };
   // `after`: once the message has been moved, if it was.
-  void move(const std::shared_ptr<Messages>& messages, const c10::intrusive_ptr<Job>& job, const Tensor& flat, int tag,
+  void move(int peer, bool sends, const c10::intrusive_ptr<Job>& job, const Tensor& flat, int tag,
             std::function<void()> after) {
-    const auto number = messages->start({flat, tag, job->getTimeout(), [job] { job->begin(); },
-                                         [this, job, after = std::move(after), members = members_.load()](Status s) {
-                                           if (s && after) after();
-                                           end_message(job, members, s);
-                                         }});
+    const auto messages = channel(peer, sends);
+    const Route route{peer, sends, tag};
+    if (const auto lost = sends ? known_as_lost(peer) : std::nullopt) {
+      job->begin();
+      return end_message(job, members_, in_group(tl::make_unexpected(*lost), route));
+    }
+    const auto end = [this, job, route, after = std::move(after), members = members_.load()](const Status& s) {
+      if (s && after) after();
+      end_message(job, members, in_group(s, route));
+    };
+    const auto number = messages->start({flat, tag, job->getTimeout(), [job] { job->begin(); }, end});
     if (coalesces()) messages->hurry();  // the caller waits for all, and not for this one
     job->moved_by([weak = std::weak_ptr<Messages>(messages), n = number](milliseconds limit) {
       const auto messages = weak.lock();
@@ -184,6 +198,59 @@ class Backend final : public Collectives {
       if (limit > milliseconds(0)) return messages->help(n, limit);
       return messages->hurry(), false;
     });
+  }
+  // An error of the communicator that this rank has with another one, with the group's numbers of ranks and the call.
+  // Where the other one is lost to the group, too, the words of that count, which say why.
+  Status in_group(const Status& s, const Route& route) {
+    if (s || s.error().code == Code::kInvalidArgument) return s;
+    Error e = s.error();
+    if (auto lost = this->lost(route.peer)) {
+      e = std::move(*lost);
+    } else {
+      static const std::regex kContext("^rank [01]: (exchange #\\d+ \\(\\d+ transfers\\): )?"),
+          kRank("\\brank ([01])\\b");
+      const std::string text = std::regex_replace(e.message, kContext, "");
+      const int numbers[] = {route.sends ? getRank() : route.peer, route.sends ? route.peer : getRank()};
+      e.message.clear();
+      auto at = text.cbegin();
+      for (std::sregex_iterator i(text.begin(), text.end(), kRank); i != std::sregex_iterator(); ++i) {
+        const auto& number = (*i)[1];
+        e.message.append(at, number.first) += std::to_string(numbers[*number.first - '0']);
+        at = number.second;
+      }
+      e.message.append(at, text.cend());
+      // Of ranks that have yet to meet for their first message.
+      static const std::regex kYet(", which has not come$|(of the group, which has not come| to start)$");
+      e.message = std::regex_replace(e.message, kYet, route.sends ? " to receive" : ", which has sent nothing");
+      for (Rank& r : e.ranks) r = numbers[r == 0 ? 0 : 1];
+      note_as_lost(route.peer, e);
+    }
+    e.message = c10::str("rank ", getRank(), ": ", route.sends ? "send to" : "recv from", " rank ", route.peer,
+                         " with tag ", route.tag, ": ", e.message);
+    return tl::make_unexpected(std::move(e));
+  }
+  // Why this rank cannot be talked to any more, as far as messages or the group's communicator have found that out;
+  // null: it can be, or nobody knows.
+  std::optional<Error> lost(int peer) {
+    if (auto known = known_as_lost(peer)) return known;
+    const Status group = broken();
+    if (group) return std::nullopt;
+    Error e = group.error();
+    static const std::regex kContext("^rank \\d+: ([a-z_]+ #\\d+ \\([^)]*\\): )?");
+    e.message = std::regex_replace(e.message, kContext, "");
+    return note_as_lost(peer, e);
+  }
+  std::optional<Error> known_as_lost(int peer) {
+    const std::lock_guard guard(lost_mutex_);
+    const auto found = lost_.find(peer);
+    return found == lost_.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::optional<Error> note_as_lost(int peer, const Error& e) {
+    const bool gone = e.code == Code::kPeerDied || e.code == Code::kPeerLeft || e.code == Code::kAborted;
+    if (!gone || peer == getRank() || std::find(e.ranks.begin(), e.ranks.end(), peer) == e.ranks.end())
+      return std::nullopt;
+    const std::lock_guard guard(lost_mutex_);
+    return lost_.emplace(peer, e).first->second;
   }
   // `members`: as when the message was asked for.
   void end_message(const c10::intrusive_ptr<Job>& job, int members, const Status& status) {
@@ -200,6 +267,10 @@ class Backend final : public Collectives {
       former_channels_.push_back(std::move(channel));
     }
     channels_.clear();
+    {
+      const std::lock_guard forgets(lost_mutex_);
+      lost_.clear();
+    }
     channels_prefix_ = prefix;
     former_any_source_.push_back(std::move(any_source_));
   }
@@ -238,8 +309,9 @@ class Backend final : public Collectives {
     } else if (!found) {
       const std::string key = sends ? channel_key(getRank(), peer) : channel_key(peer, getRank());
       found = std::make_shared<Messages>(
-          [store = store_, key, sends, options = options_](milliseconds timeout) -> Result<Communicator> {
-            auto met = meet(*store, GroupKey(key), sends ? 0 : 1, 2, *options, timeout);
+          [this, key, peer, sends, store = store_, options = options_](milliseconds timeout) -> Result<Communicator> {
+            const auto peer_is_lost = [&] { return lost(peer).has_value(); };
+            auto met = meet(*store, GroupKey(key), sends ? 0 : 1, 2, *options, timeout, peer_is_lost);
             if (!met) return tl::make_unexpected(met.error());
             met->communicator.set_timeout(options->timeout);
             return std::move(met->communicator);
@@ -272,6 +344,8 @@ class Backend final : public Collectives {
   int shrunk_ = 0;                              // calls of shrink(), the same number on all ranks
   std::vector<std::shared_ptr<Messages>> former_channels_;
   std::map<std::pair<int, bool>, std::shared_ptr<Messages>> channels_;
+  std::mutex lost_mutex_;                                  // of lost_
+  std::map<int, Error> lost_;                              // ranks that have died, left or aborted, and how
   std::unique_ptr<Queue> any_source_;                      // uses the channels
   std::vector<std::unique_ptr<Queue>> former_any_source_;  // likewise
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
@@ -338,7 +412,7 @@ void bind_gloo(py::module_& m) {
 #endif
              return Backend::join(store, rank, size, std::move(o));
            }),
-           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"),
+           py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout") = GlooOptions().timeout,
            py::arg("enable_reconfigure") = false, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("options", &Backend::options)
       .def("_set_default_timeout", &Backend::setTimeout, py::arg("timeout"), py::call_guard<py::gil_scoped_release>());

@@ -88,7 +88,8 @@ class Channel {
     return std::find_if(kept_.begin(), kept_.end(), [tag](const Kept& k) { return k.tag == tag; });
   }
   static Error differs(std::size_t bytes, const Tensor& data) {
-    return invalid(c10::str("weft: recv of ", data.nbytes(), " bytes, but the message has ", bytes)).error();
+    return {Code::kMismatch, Blame::kOperation,
+            c10::str("the message has ", bytes, " bytes, and the tensor ", data.nbytes())};
   }
   // True: the header of the next message is in next_; the next call is for the message after it, unless here_ is set.
   Result<bool> next_header(Limit limit, std::optional<milliseconds> timeout) {
@@ -256,10 +257,13 @@ class Messages {
     moves_ = false;
     if (closed_ || !waiting_.empty()) changed_.notify_all();
   }
-  Result<bool> moved(const Message& m, Channel::Limit limit) {
+  // Errors: also those that are thrown, so that what waits for a message always ends.
+  Result<bool> moved(const Message& m, Channel::Limit limit) try {
     auto open = channel(m.timeout);
     if (!open) return tl::make_unexpected(open.error());
     return sends_ ? (*open)->send(m.data, m.tag, limit, m.timeout) : (*open)->receive(m.data, m.tag, limit, m.timeout);
+  } catch (const std::exception& e) {
+    return tl::make_unexpected(Error{Code::kInternal, Blame::kOperation, e.what()});
   }
   // Requires: moves_.
   Result<Channel*> channel(milliseconds timeout) {

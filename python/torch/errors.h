@@ -14,7 +14,7 @@ namespace weft::torch_adapter {
 [[noreturn]] inline void raise(const Error& error) {
   switch (error.code) {
     case Code::kInvalidArgument:
-      C10_THROW_ERROR(ValueError, error.message);
+      C10_THROW_ERROR(ValueError, error.message.starts_with("weft: ") ? error.message : "weft: " + error.message);
     case Code::kUnsupported:
       C10_THROW_ERROR(NotImplementedError, error.message);
     case Code::kTimeout:  // torch's own tests look for these words

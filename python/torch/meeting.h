@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -113,10 +114,11 @@ class StoreWatch {
     gone_or_changed_now();
     return changed_;
   }
-  tl::unexpected<Error> failure() const {
+  tl::unexpected<Error> failure() const { return failure(problem_); }
+  static tl::unexpected<Error> failure(const std::string& problem) {
     return tl::make_unexpected(
         Error{Code::kPeerDied, Blame::kCommunicator,
-              "weft: the store that the ranks meet by does not answer: " + problem_.substr(0, problem_.find('\n'))});
+              "weft: the store that the ranks meet by does not answer: " + problem.substr(0, problem.find('\n'))});
   }
 
  private:
@@ -165,9 +167,13 @@ struct GroupKey {
   }
 };
 
+// Asked now and then, about every 20 ms, while ranks meet: true ends the wait with kAborted. Empty: never.
+using GivenUp = std::function<bool()>;
+
 // What rank 0 has written into the store, once it has. Errors: the store's; kTimeout; kMismatch: it has given other
-// ranks for this group; kAborted: a signal's handler has raised.
-inline Result<std::string> written(c10d::Store& store, const GroupKey& group, milliseconds timeout) {
+// ranks for this group; kAborted: a signal's handler has raised, or it was given up.
+inline Result<std::string> written(c10d::Store& store, const GroupKey& group, milliseconds timeout,
+                                   const GivenUp& given_up) {
   const std::string& key = group.meets;
   constexpr std::chrono::microseconds kFirst{200}, kLongest{20000};
   const auto until = std::chrono::steady_clock::now() + timeout;
@@ -178,7 +184,8 @@ inline Result<std::string> written(c10d::Store& store, const GroupKey& group, mi
                 Blame::kCommunicator,
                 c10::str("waited ", timeout.count(), " ms for rank 0 of the group, which has not come"),
                 {0}});
-    if (signal_raised()) return tl::make_unexpected(Error{Code::kAborted, Blame::kCommunicator, "interrupted"});
+    if (signal_raised() || (pause == kLongest && given_up && given_up()))
+      return tl::make_unexpected(Error{Code::kAborted, Blame::kCommunicator, "interrupted"});
     if (const std::string other = pause == kLongest ? group.contradiction(store) : std::string(); !other.empty())
       return tl::make_unexpected(Error{Code::kMismatch, Blame::kCommunicator,
                                        "new_group() was called with ranks " + group.ranks + " here, and with " + other +
@@ -204,7 +211,8 @@ struct Met {
 };
 
 // Rank 0: opens a place, and writes its id into the store.
-inline Result<Met> meet_as_first(c10d::Store& store, const GroupKey& group, int size, const ConnectOptions& options) {
+inline Result<Met> meet_as_first(c10d::Store& store, const GroupKey& group, int size, const ConnectOptions& options,
+                                 const GivenUp& given_up) {
   const std::string& key = group.meets;
   const auto place = MeetingPlace::open(size, options);
   if (!place) return tl::make_unexpected(place.error());
@@ -212,23 +220,24 @@ inline Result<Met> meet_as_first(c10d::Store& store, const GroupKey& group, int 
   store.set(key, place->id().text());
   // Ranks that cannot read the store any more do not come.
   StoreWatch watch(store, key);
-  const Interruptible scope([&] { return signal_raised() || watch.gone_or_changed(); });
+  const Interruptible scope([&] { return signal_raised() || watch.gone_or_changed() || (given_up && given_up()); });
   auto communicator = Communicator::connect(place->id(), 0, size, options);
   if (communicator) return Met{std::move(*communicator), place->id().text()};
   return watch.gone() ? Result<Met>(watch.failure()) : tl::make_unexpected(communicator.error());
 }
 
 // Another rank. A store that has served an earlier group may have that one's id until rank 0 writes its own.
-inline Result<Met> meet_first(c10d::Store& store, const GroupKey& group, int rank, int size, ConnectOptions options) {
+inline Result<Met> meet_first(c10d::Store& store, const GroupKey& group, int rank, int size, ConnectOptions options,
+                              const GivenUp& given_up) {
   const std::string& key = group.meets;
   const auto until = std::chrono::steady_clock::now() + options.timeout;
   for (;;) {
-    const auto text = written(store, group, options.timeout);
+    const auto text = written(store, group, options.timeout, given_up);
     if (!text) return tl::make_unexpected(text.error());
     const auto id = UniqueId::parse(*text);
     if (!id) return tl::make_unexpected(id.error());
     StoreWatch watch(store, key, *text);
-    const Interruptible scope([&] { return signal_raised() || watch.gone_or_changed(); });
+    const Interruptible scope([&] { return signal_raised() || watch.gone_or_changed() || (given_up && given_up()); });
     auto communicator = Communicator::connect(*id, rank, size, options);
     if (communicator) return Met{std::move(*communicator), *text};
     if (watch.gone()) return watch.failure();
@@ -238,11 +247,19 @@ inline Result<Met> meet_first(c10d::Store& store, const GroupKey& group, int ran
   }
 }
 
-// Joins `size` ranks that meet, within `timeout`, by what rank 0 writes into the store.
+// Joins `size` ranks that meet, within `timeout`, by what rank 0 writes into the store. Errors: of the connection;
+// kPeerDied: the store does not answer. Throws: what a store that is written in Python raises.
 inline Result<Met> meet(c10d::Store& store, const GroupKey& key, int rank, int size, const GroupOptions& wanted,
-                        milliseconds timeout) {
+                        milliseconds timeout, const GivenUp& given_up = {}) {
   const ConnectOptions options{.transport = wanted.transport, .interface = wanted.interface, .timeout = timeout};
-  return rank == 0 ? meet_as_first(store, key, size, options) : meet_first(store, key, rank, size, options);
+  try {
+    return rank == 0 ? meet_as_first(store, key, size, options, given_up)
+                     : meet_first(store, key, rank, size, options, given_up);
+  } catch (const pybind11::error_already_set&) {
+    throw;
+  } catch (const std::exception& e) {
+    return StoreWatch::failure(e.what());
+  }
 }
 
 }  // namespace weft::torch_adapter

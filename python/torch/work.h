@@ -58,6 +58,7 @@ class Job final : public c10d::Work {
       std::shared_ptr<Endings> endings, const std::string& route = {})
       : Work(rank, task.type, task.title, task.inputs),
         results_(task.results),
+        title_(task.title + route),
         number_(number),
         endings_(std::move(endings)),
         timeout_(timeout + endings_->begun(key_)),
@@ -127,8 +128,14 @@ class Job final : public c10d::Work {
         std::rethrow_exception(raised_by_handler());
       }
     }
-    if (mover_ && timeout != kNoTimeout) mover_(milliseconds(0));
-    return Work::wait(timeout == kNoTimeout ? timeout : milliseconds(1));
+    if (timeout == kNoTimeout) return Work::wait(timeout);
+    if (mover_) mover_(milliseconds(0));
+    {
+      const std::lock_guard lock(mutex_);
+      TORCH_CHECK_WITH(DistBackendError, completed_, "weft: Operation timed out! ", title_, " #", number_,
+                       " has not ended within ", timeout.count(), " ms; it goes on, and its tensors are in use");
+    }
+    return Work::wait(milliseconds(1));
   }
   Tensors result() override { return results_; }
   int sourceRank() const override { return source_; }
@@ -186,6 +193,7 @@ class Job final : public c10d::Work {
   }
 
   Tensors results_;
+  const std::string title_;  // "weft:recv 0<-1"
   std::uint64_t number_;
   const Endings::Key key_ = Endings::new_key();
   const std::shared_ptr<Endings> endings_;  // the group's

@@ -1,6 +1,9 @@
 """Messages beyond the plain ones, and tensors whose memory has gaps. Jobs of one rank: NAME RANK RANKS FILE BACKEND."""
 
+import multiprocessing
 import os
+import re
+import signal
 import sys
 import time
 from datetime import timedelta
@@ -239,6 +242,97 @@ def longer_for_one_call(rank, ranks):
         assert third.timeout == timedelta(seconds=1), (kind, third.timeout)
         third.wait()
     print("right")
+
+
+def peer_dies_first(rank, ranks):
+    """Rank 1 dies before it has had any message with the others."""
+    dist.barrier()
+    if rank == 1:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
+    began = time.monotonic()
+    calls = {
+        "recv from rank 1 with tag 7": lambda: dist.recv(torch.ones(1), 1, tag=7),
+        "send to rank 1 with tag 0": lambda: dist.send(torch.ones(1), 1),
+        "send to rank 1 with tag 2": lambda: dist.send(torch.ones(1 << 20), 1, tag=2),
+    }
+    for words, call in calls.items():
+        said = sentence(call)
+        if not re.fullmatch(rf"DistBackendError: rank {rank}: {words}: .*rank 1 .*has ended", said):
+            print(said)
+    print("right" if time.monotonic() - began < 5 else "late")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def peer_dies_later(rank, ranks):
+    """Rank 1 has exchanged messages with both others; what it raised is read by those who wait for a message."""
+    for other in (0, 2):
+        if rank == 1:
+            dist.send(torch.ones(1), other)
+        elif rank == other:
+            dist.recv(torch.ones(1), 1)
+    dist.barrier()
+    if rank == 1:
+        raise RuntimeError("my own trouble")
+    said = sentence(lambda: dist.recv(torch.ones(1), 1))
+    right = f"DistBackendError: rank {rank}: recv from rank 1 with tag 0: "
+    print("right" if said.startswith(right) and said.endswith("rank 1 raised RuntimeError: my own trouble") else said)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def serve_store(port):
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    port.send(store.port)
+    time.sleep(100)
+
+
+def store_dies_first(rank, ranks):
+    """The store's process has died before two ranks meet for their first message."""
+    file = dist.FileStore(sys.argv[4] + "_ports", ranks)
+    if rank == 0:
+        here, there = multiprocessing.Pipe()
+        server = multiprocessing.get_context("spawn").Process(target=serve_store, args=(there,), daemon=True)
+        server.start()
+        file.set("port", str(here.recv()))
+    store = dist.TCPStore("127.0.0.1", int(file.get("port")), is_master=False)
+    dist.destroy_process_group()
+    dist.init_process_group("weft", store=store, rank=rank, world_size=ranks, timeout=timedelta(seconds=20))
+    dist.barrier()
+    if rank == 0:
+        server.kill()
+        server.join()
+        file.set("killed", "")
+    file.get("killed")
+    began = time.monotonic()
+    said = sentence(lambda: dist.send(torch.ones(1), 1) if rank == 0 else dist.recv(torch.ones(1), 0))
+    named = "the store that the ranks meet by does not answer" in said or "has ended" in said
+    print("right" if named and time.monotonic() - began < 10 else said)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def sizes_differ(rank, ranks):
+    """A message of another size: the error has the ranks and the tag, and later messages are right."""
+    if rank == 0:
+        dist.send(torch.ones(6), 1, tag=3)
+        dist.send(torch.full((2,), 5.0), 1, tag=4)
+    else:
+        said = sentence(lambda: dist.recv(torch.ones(4), 0, tag=3))
+        wanted = "DistBackendError: rank 1: recv from rank 0 with tag 3: the message has 24 bytes, and the tensor 16"
+        got = torch.zeros(2)
+        dist.recv(got, 0, tag=4)
+        print("right" if said == wanted and got.tolist() == [5, 5] else said)
+    late = dist.irecv(torch.ones(1), 1 - rank, tag=9)
+    said = sentence(lambda: late.wait(timedelta(milliseconds=300)))
+    if "weft: Operation timed out! weft:recv" not in said or "has not ended within 300 ms" not in said:
+        print(said)
+    if rank == 0:
+        print("right")
+    sys.stdout.flush()
+    dist.barrier()
+    os._exit(0)
 
 
 def long_list(rank, ranks):

@@ -35,6 +35,17 @@ def test_messages_move_whoever_waits_for_them_and_where_nobody_does(tmp_path):
     assert run_ranks("message_jobs.py", "whoever_moves_them", tmp_path) == ["right"] * 2
 
 
+@pytest.mark.parametrize("job", ["peer_dies_first", "peer_dies_later"])
+def test_who_waits_for_a_message_of_a_lost_rank_learns_at_once_which_one_and_why(job, tmp_path):
+    said = run_ranks("message_jobs.py", job, tmp_path, ranks=3)
+    assert said[0] == said[2] == "right", said
+
+
+@pytest.mark.parametrize("job", ["store_dies_first", "sizes_differ"])
+def test_messages_that_cannot_come_are_errors_that_name_the_call(job, tmp_path):
+    assert run_ranks("message_jobs.py", job, tmp_path) == ["right"] * 2
+
+
 @needs("ephemeral_timeout")
 def test_a_timeout_is_longer_until_the_first_call_has_ended(tmp_path):
     assert run_ranks("message_jobs.py", "longer_for_one_call", tmp_path) == ["right"] * 2
