@@ -10,6 +10,7 @@ import sys
 _WITH_VALUE = (
     "-n --ranks --nproc --transport --machines --sim --hosts --hostfile --folder --env --weft --ssh --ports --on-failure"
 ).split()
+_OF_ELASTIC = ("--replace", "--join", "--listen")
 
 
 def asks_for(wanted: str, arguments: list[str]) -> bool:
@@ -22,7 +23,7 @@ def asks_for(wanted: str, arguments: list[str]) -> bool:
             return True
         if not word.startswith("-") or word in ("-m", "--"):
             return False
-        if word in (*_WITH_VALUE, "--replace", "--join", "--listen"):
+        if word in (*_WITH_VALUE, *_OF_ELASTIC):
             next(options, None)
     return False
 
@@ -60,6 +61,10 @@ def main() -> None:
         of_torch("_launch.py", "--as-gloo", arguments)
     if asks_for("--elastic", arguments):
         of_torch(os.path.join("elastic", "_launch.py"), "--elastic", arguments[1:])
+    for option in _OF_ELASTIC:
+        if asks_for(option, arguments):
+            print(f"weftcomm: {option} goes with --elastic MIN:MAX", file=sys.stderr)
+            sys.exit(2)
     if arguments[:1] == ["rehearse"] and not any(word.endswith(".jsonl") for word in arguments[1:]):
         of_torch(os.path.join("rehearse", "_launch.py"), "rehearse", arguments[1:])
     if arguments[:1] == ["run"]:

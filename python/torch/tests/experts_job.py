@@ -186,6 +186,8 @@ def refusals():
         (lambda: experts.dispatch(x, chosen + EXPERTS, owners), f"expert {EXPERTS} is not one of {EXPERTS}"),
         (lambda: experts.dispatch(x, chosen[:1], owners), "chosen is [2, K] of int64"),
         (lambda: experts.dispatch(x, chosen, owners + 5), "owners has a rank of the group"),
+        (lambda: experts.dispatch(x, chosen, "01"), "weft: owners is a tensor or a list of ranks, not str"),
+        (lambda: experts.dispatch(x, [[0], [0]], owners), "weft: chosen is a tensor, not list"),
         (lambda: experts.dispatch(x[0], chosen, owners), "tokens are a matrix"),
         (lambda: experts.owners(EXPERTS, lost=(9,)), "rank 9, said to be lost"),
     ]:
@@ -194,6 +196,8 @@ def refusals():
             raise AssertionError(says)
         except ValueError as problem:
             assert says in str(problem), problem
+    of_list, of_tensor = (experts.dispatch(x, chosen, given)[0] for given in (owners.tolist(), owners))
+    assert torch.equal(of_list, of_tensor)
 
 
 if __name__ == "__main__":

@@ -121,8 +121,36 @@ def test_where_gloo_is_gloo_weft_carries_nothing_and_says_nothing():
         (["run", "-n", "0", "--as-gloo", "x.py"], "-n 0"),
         (["run", "--as-gloo", "--hosts", "a", "x.py"], "knows no --hosts"),
         (["run", "--as-gloo", "no-such-command"], "cannot start no-such-command"),
+        (["run", "-n", "3", "--as-gloo", "no_such.py"], "no_such.py: no such file"),
+        (["run", "-n", "3", "-m", "no_such_module"], "there is no module no_such_module"),
+        (["run", "--nproc", "some", "x.py"], "--nproc some: a number of ranks is needed, or auto"),
+        (["run", "--join", "127.0.0.1:1", "x.py"], "--join goes with --elastic MIN:MAX"),
+        (["run", "--listen=127.0.0.1", "x.py"], "--listen goes with --elastic MIN:MAX"),
+        (["run", "--replace", "1", "x.py"], "--replace goes with --elastic MIN:MAX"),
+        (["walk"], "weftcomm run --elastic MIN:MAX [-n N] [--replace N] [--join HOST:PORT] [--listen ADDRESS]"),
     ],
 )
 def test_wrong_words_are_named(words, says):
     done = run("-m", "weftcomm_torch", *words)
     assert done.returncode == 2 and says in done.stderr, (done.returncode, done.stderr)
+    if len(words) > 1 and "knows no" not in says and "which" not in says:
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["run", "-n", "2", "-h"]])
+def test_help_names_commands_and_options(words):
+    done = run("-m", "weftcomm_torch", *words)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    for name in ("run ", "build ", "rehearse ", "--as-gloo ", "-n N, --nproc N ", "auto", "--elastic MIN:MAX ", "--replace N ",
+                 "--join HOST:PORT ", "--listen ADDRESS ", "-m MODULE "):  # fmt: skip
+        assert f"\n  {name}" in done.stdout or name == "auto" in done.stdout, name
+
+
+def test_a_value_of_the_variable_that_means_nothing_makes_no_group_of_gloo():
+    code = (
+        "import torch.distributed as dist\n"
+        "try: dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)\n"
+        "except ImportError as e: print(e)\n"
+    )
+    done = run("-c", code, WEFT_AS_GLOO="yes")
+    assert done.stdout == "WEFT_AS_GLOO: weft cannot stand for gloo: it is 'yes', which is neither 0 nor 1\n", done.stdout + done.stderr

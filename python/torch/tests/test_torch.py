@@ -114,7 +114,7 @@ def test_a_mismatch_names_both_calls_without_detail(tmp_path):
     "job, says",
     [
         ("forked", ["DistBackendError: weft: this process was forked after the group was made; make a group in the child"] * 2),
-        ("other_size", ["DistBackendError: weft: Timed out", "ValueError: rank 1 disagrees with the host at"]),
+        ("other_size", ["DistBackendError: weft: Timed out", "ValueError: weft: rank 1 disagrees with the host at"]),
         ("orphaned", ["", "DistNetworkError: "]),
     ],
 )

@@ -21,6 +21,15 @@ from ._gradients import topk_hook as topk_hook
 from ._memory import allocations as allocations
 from ._memory import empty as empty
 
+__all__ = [
+    "Group", "Options", "TopK", "active", "allocations", "as_gloo", "bf16_sum_hook", "empty", "flight_record", "fp8_sum_hook",
+    "register", "topk_hook", "write_flight_record",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 def _compiled() -> Any:
     from . import _build
@@ -35,17 +44,34 @@ def Options(  # noqa: N802 (a class in the compiled part)
 
     timeout: of every call that does not bring its own. reproducible: the same bits whatever the algorithm and number of
     cores. algorithm: of all_reduce, instead of weft's choice. transport: "shm", "tcp", "shm+tcp", "ucx", "shm+ucx".
+    Errors: ValueError, for values of other types.
     """
+    if timeout is not None and not isinstance(timeout, timedelta):
+        raise ValueError(f"weft: Options: timeout is a datetime.timedelta, not {timeout!r}")
+    if not isinstance(reproducible, bool):
+        raise ValueError(f"weft: Options: reproducible is True or False, not {reproducible!r}")
+    for name, value in (("algorithm", algorithm), ("transport", transport)):
+        if not isinstance(value, str):
+            raise ValueError(f"weft: Options: {name} is a text, not {value!r}")
     seconds = 1800.0 if timeout is None else timeout.total_seconds()
     return _compiled().Options(seconds, reproducible, algorithm, transport)
 
 
+_rank: int | None = None  # of this process in the job, as its last group had it
+
+
 def _create(opts: Any, options: Any) -> Any:
+    from torch._C._distributed_c10d import Backend
+
+    global _rank
     adapter = _compiled()
+    _rank = opts.global_ranks_in_group[opts.group_rank] if opts.global_ranks_in_group else opts.group_rank
     made = getattr(options, "made_by_elastic", None)
     if made is not None:
         return made
-    if options is None or not isinstance(options, adapter.Options):
+    if options is not None and not isinstance(options, Backend.Options):
+        raise ValueError(f"weft: pg_options is {options!r}: it is a weftcomm_torch.Options")
+    if not isinstance(options, adapter.Options):  # those of another backend: "cpu:weft,cuda:nccl" has one for both
         options = adapter.Options(timeout=opts.timeout.total_seconds())
     options.global_ranks_in_group = opts.global_ranks_in_group
     if getattr(opts, "enable_reconfigure", False):  # torch 2.14
@@ -92,14 +118,26 @@ def write_flight_record(prefix: str) -> str:
     """Writes this process's flight record to the file `prefix` followed by its rank; returns the file's name.
 
     `python -m torch.distributed.flight_recorder.fr_trace FOLDER` compares the files of all ranks. With
-    TORCH_FR_DUMP_TEMP_FILE=PREFIX in the environment a rank writes its own when a call fails. Errors: OSError.
+    TORCH_FR_DUMP_TEMP_FILE=PREFIX in the environment a rank writes its own when a call fails. After
+    destroy_process_group() the rank is the one that this process had. Errors: OSError; ValueError: it had no group.
     """
-    import torch.distributed as dist
-
-    name = f"{prefix}{dist.get_rank()}"
+    name = f"{prefix}{_rank_of_process()}"
     with open(name, "wb") as file:
         file.write(_compiled().flight_record(False))
     return name
+
+
+def _rank_of_process() -> int:
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        return dist.get_rank()
+    if _rank is not None:
+        return _rank
+    started_as = os.environ.get("RANK", "")  # by torchrun, or by `weftcomm run --as-gloo`
+    if not started_as.isdigit():
+        raise ValueError("weft: this process has no rank: it has made no group")
+    return int(started_as)
 
 
 class Group(NamedTuple):
@@ -153,6 +191,7 @@ def register() -> None:
 
 def _as_gloo_or_refusal() -> None:
     try:
+        _gloo.check_value()
         as_gloo()
     except Exception as problem:
         _gloo.put_refusal(problem)

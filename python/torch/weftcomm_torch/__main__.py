@@ -6,6 +6,9 @@ import sys
 
 from . import _launch
 
+if sys.argv[1:2] in (["-h"], ["--help"]):
+    print(_launch.HELP, end="")
+    sys.exit(0)
 if sys.argv[1:2] == ["rehearse"]:
     from .rehearse import _launch as rehearsal
 

@@ -9,11 +9,15 @@ VARIABLE = "WEFT_AS_GLOO"
 
 
 def asked_for() -> bool:
-    """True where `weftcomm run --as-gloo` or WEFT_AS_GLOO=1 has asked for it. Errors: ValueError, another value."""
+    """True where `weftcomm run --as-gloo` or WEFT_AS_GLOO=1 has asked for it, or a value that has no meaning may have."""
+    return os.environ.get(VARIABLE, "") not in ("", "0")
+
+
+def check_value() -> None:
+    """Errors: ValueError: the variable has another value than 0 and 1."""
     value = os.environ.get(VARIABLE, "")
     if value not in ("", "0", "1"):
-        raise ValueError(f"{VARIABLE} '{value}' is neither 0 nor 1")
-    return value == "1"
+        raise ValueError(f"it is '{value}', which is neither 0 nor 1")
 
 
 def _put(replacement: Any, wrap: Any) -> None:

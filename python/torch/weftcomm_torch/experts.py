@@ -10,6 +10,7 @@ know them. All ranks of the group call both, like collectives; the numbers of to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,13 +51,16 @@ def owners(experts: int, group: Any = None, lost: tuple[int, ...] = (), size: in
     return torch.tensor(of_rank).repeat_interleave(experts // ranks)
 
 
-def dispatch(tokens: torch.Tensor, chosen: torch.Tensor, owners: torch.Tensor, group: Any = None) -> tuple[torch.Tensor, Routing]:
+def dispatch(
+    tokens: torch.Tensor, chosen: torch.Tensor, owners: torch.Tensor | Sequence[int], group: Any = None
+) -> tuple[torch.Tensor, Routing]:
     """The rows that the experts of this rank are to work on, ordered by expert, then by source rank and token.
 
     chosen: expert numbers, -1 for none. owners: the rank of every expert; -1: lost, and its tokens go nowhere. Errors:
     ValueError; DistBackendError, as of any collective.
     """
     n, me = dist.get_world_size(group), dist.get_rank(group)
+    owners = _ranks_of_experts(owners)
     _check(tokens, chosen, owners, n)
     places = chosen.shape[1]
     rank_of = torch.where(chosen >= 0, owners[chosen.clamp(min=0)], -1)  # [T, K]
@@ -128,7 +132,17 @@ class _Exchange(torch.autograd.Function):
         return _exchange(gradients[0], receive, send, group), None, None, None
 
 
+def _ranks_of_experts(owners: Any) -> torch.Tensor:
+    try:
+        return torch.as_tensor(owners)
+    except (TypeError, ValueError, RuntimeError) as problem:
+        raise ValueError(f"weft: owners is a tensor or a list of ranks, not {type(owners).__name__}: {problem}") from problem
+
+
 def _check(tokens: torch.Tensor, chosen: torch.Tensor, owners: torch.Tensor, ranks: int) -> None:
+    for name, given in (("tokens", tokens), ("chosen", chosen)):
+        if not isinstance(given, torch.Tensor):
+            raise ValueError(f"weft: {name} is a tensor, not {type(given).__name__}")
     if tokens.dim() != 2:
         raise ValueError(f"weft: tokens are a matrix, not {list(tokens.shape)}")
     if chosen.dim() != 2 or len(chosen) != len(tokens) or chosen.shape[1] < 1 or chosen.dtype != torch.int64:

@@ -219,6 +219,9 @@ class Members:
                 continue
             lost = tuple(m for m in before if m not in self.members)
             self._note(at, lost, (), phases)
+            if lost and self.rank == 0:  # their launchers may be lost with them
+                for member in lost:
+                    self._given.store.set(f"elastic/left/{member}", "1")
             self._unchanged = 0 if lost else self._unchanged + 1
             if self._unchanged > 1:
                 raise problem or RuntimeError("weftcomm_torch.elastic: the members could not agree on a step twice, and none was lost")
