@@ -260,7 +260,8 @@ def peer_dies_first(rank, ranks):
         said = sentence(call)
         if not re.fullmatch(rf"DistBackendError: rank {rank}: {words}: .*rank 1 .*has ended", said):
             print(said)
-    print("right" if time.monotonic() - began < 5 else "late")
+    took = time.monotonic() - began
+    print("right" if took < 15 else f"late: {took:.1f} s")  # torch 2.15 writes its flight record first, for some seconds
     sys.stdout.flush()
     os._exit(0)
 

@@ -115,7 +115,7 @@ def test_a_mismatch_names_both_calls_without_detail(tmp_path):
     [
         ("forked", ["DistBackendError: weft: this process was forked after the group was made; make a group in the child"] * 2),
         ("other_size", ["DistBackendError: weft: Timed out", "ValueError: weft: rank 1 disagrees with the host at"]),
-        ("orphaned", ["", "DistNetworkError: "]),
+        ("orphaned", ["", "DistBackendError: weft: the store that the ranks meet by does not answer: "]),
     ],
 )
 def test_bad_input_is_an_exception_of_the_right_class(job, says, tmp_path):
