@@ -6,12 +6,11 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/extension.h>
 
-#include <regex>
-
 #include "allocator.h"
 #include "channel.h"
 #include "collectives.h"
 #include "elastic.h"
+#include "lost_ranks.h"
 #include "reconfigure.h"
 #include "window.h"
 
@@ -171,18 +170,12 @@ class Backend final : public Collectives {
   }
 
  private:
-  // A message between this rank and another.
-  struct Route {
-    int peer;
-    bool sends;
-    int tag;
-  };
   // `after`: once the message has been moved, if it was.
   void move(int peer, bool sends, const c10::intrusive_ptr<Job>& job, const Tensor& flat, int tag,
             std::function<void()> after) {
     const auto messages = channel(peer, sends);
     const Route route{peer, sends, tag};
-    if (const auto lost = sends ? known_as_lost(peer) : std::nullopt) {
+    if (const auto lost = sends ? lost_.known(peer) : std::nullopt) {
       job->begin();
       return end_message(job, members_, in_group(tl::make_unexpected(*lost), route));
     }
@@ -203,28 +196,10 @@ class Backend final : public Collectives {
   // Where the other one is lost to the group, too, the words of that count, which say why.
   Status in_group(const Status& s, const Route& route) {
     if (s || s.error().code == Code::kInvalidArgument) return s;
-    Error e = s.error();
-    if (auto lost = this->lost(route.peer)) {
-      e = std::move(*lost);
-    } else {
-      static const std::regex kContext("^rank [01]: (exchange #\\d+ \\(\\d+ transfers\\): )?"),
-          kRank("\\brank ([01])\\b");
-      const std::string text = std::regex_replace(e.message, kContext, "");
-      const int numbers[] = {route.sends ? getRank() : route.peer, route.sends ? route.peer : getRank()};
-      e.message.clear();
-      auto at = text.cbegin();
-      for (std::sregex_iterator i(text.begin(), text.end(), kRank); i != std::sregex_iterator(); ++i) {
-        const auto& number = (*i)[1];
-        e.message.append(at, number.first) += std::to_string(numbers[*number.first - '0']);
-        at = number.second;
-      }
-      e.message.append(at, text.cend());
-      // Of ranks that have yet to meet for their first message.
-      static const std::regex kYet(", which has not come$|(of the group, which has not come| to start)$");
-      e.message = std::regex_replace(e.message, kYet, route.sends ? " to receive" : ", which has sent nothing");
-      for (Rank& r : e.ranks) r = numbers[r == 0 ? 0 : 1];
-      note_as_lost(route.peer, e);
-    }
+    const bool may_be_lost = s.error().code != Code::kMismatch && s.error().code != Code::kInternal;
+    auto lost = may_be_lost ? this->lost(route.peer) : std::nullopt;
+    Error e = lost ? std::move(*lost) : with_numbers_of_group(s.error(), route, getRank());
+    if (route.peer != getRank()) lost_.note(route.peer, e);
     e.message = c10::str("rank ", getRank(), ": ", route.sends ? "send to" : "recv from", " rank ", route.peer,
                          " with tag ", route.tag, ": ", e.message);
     return tl::make_unexpected(std::move(e));
@@ -232,25 +207,10 @@ class Backend final : public Collectives {
   // Why this rank cannot be talked to any more, as far as messages or the group's communicator have found that out;
   // null: it can be, or nobody knows.
   std::optional<Error> lost(int peer) {
-    if (auto known = known_as_lost(peer)) return known;
+    if (peer == getRank()) return std::nullopt;
+    if (auto known = lost_.known(peer)) return known;
     const Status group = broken();
-    if (group) return std::nullopt;
-    Error e = group.error();
-    static const std::regex kContext("^rank \\d+: ([a-z_]+ #\\d+ \\([^)]*\\): )?");
-    e.message = std::regex_replace(e.message, kContext, "");
-    return note_as_lost(peer, e);
-  }
-  std::optional<Error> known_as_lost(int peer) {
-    const std::lock_guard guard(lost_mutex_);
-    const auto found = lost_.find(peer);
-    return found == lost_.end() ? std::nullopt : std::optional(found->second);
-  }
-  std::optional<Error> note_as_lost(int peer, const Error& e) {
-    const bool gone = e.code == Code::kPeerDied || e.code == Code::kPeerLeft || e.code == Code::kAborted;
-    if (!gone || peer == getRank() || std::find(e.ranks.begin(), e.ranks.end(), peer) == e.ranks.end())
-      return std::nullopt;
-    const std::lock_guard guard(lost_mutex_);
-    return lost_.emplace(peer, e).first->second;
+    return group ? std::nullopt : lost_.note(peer, without_call(group.error()));
   }
   // `members`: as when the message was asked for.
   void end_message(const c10::intrusive_ptr<Job>& job, int members, const Status& status) {
@@ -267,10 +227,7 @@ class Backend final : public Collectives {
       former_channels_.push_back(std::move(channel));
     }
     channels_.clear();
-    {
-      const std::lock_guard forgets(lost_mutex_);
-      lost_.clear();
-    }
+    lost_.clear();
     channels_prefix_ = prefix;
     former_any_source_.push_back(std::move(any_source_));
   }
@@ -344,8 +301,7 @@ class Backend final : public Collectives {
   int shrunk_ = 0;                              // calls of shrink(), the same number on all ranks
   std::vector<std::shared_ptr<Messages>> former_channels_;
   std::map<std::pair<int, bool>, std::shared_ptr<Messages>> channels_;
-  std::mutex lost_mutex_;                                  // of lost_
-  std::map<int, Error> lost_;                              // ranks that have died, left or aborted, and how
+  LostRanks lost_;
   std::unique_ptr<Queue> any_source_;                      // uses the channels
   std::vector<std::unique_ptr<Queue>> former_any_source_;  // likewise
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
